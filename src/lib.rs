@@ -1,0 +1,1 @@
+//! Large Model Support for serialized TensorFlow graphs.
