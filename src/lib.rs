@@ -1,1 +1,3 @@
 //! Large Model Support for serialized TensorFlow graphs.
+
+pub mod proto;

@@ -1,0 +1,33 @@
+//! TensorFlow's protocol buffers as Rust types.
+//!
+//! The definitions are in `proto/`; the build compiles them with `protox` and `prost`, so no
+//! `protoc` is needed. `scripts/make_protos.py` writes `proto/` anew from the descriptors of an
+//! installed TensorFlow.
+//!
+//! Maps are ordered: a message that is encoded twice gives the same bytes. Two things are for the
+//! caller to know:
+//!
+//! * The types drop fields they do not know, such as those of a newer TensorFlow.
+//! * Enums are `i32` in the messages, because a file may hold numbers that are not listed here.
+
+use std::sync::OnceLock;
+
+use prost_reflect::DescriptorPool;
+
+/// The messages of TensorFlow's package `tensorflow`, named as TensorFlow names them.
+///
+/// Nested messages are in a module named after their parent: `OpDef.ArgDef` is `op_def::ArgDef`.
+#[allow(missing_docs, clippy::all, clippy::pedantic, rustdoc::all)]
+pub mod tensorflow {
+    include!(concat!(env!("OUT_DIR"), "/tensorflow.rs"));
+}
+
+/// The same definitions as data: for text format, and for reading messages without losing fields
+/// that are not known here.
+pub fn descriptor_pool() -> &'static DescriptorPool {
+    static POOL: OnceLock<DescriptorPool> = OnceLock::new();
+    POOL.get_or_init(|| {
+        let encoded = include_bytes!(concat!(env!("OUT_DIR"), "/tensorflow.fds")).as_slice();
+        DescriptorPool::decode(encoded).expect("the build wrote and checked this descriptor set")
+    })
+}
