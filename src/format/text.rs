@@ -1,0 +1,219 @@
+//! The protobuf text format (`.pbtxt`), read for two purposes at once.
+//!
+//! The analysis wants the binary encoding, so a text file is converted: piece by piece, a node at a time, so that no
+//! syntax tree of the whole file is ever in memory. The writer wants the text as it was, so the place of each node
+//! is kept, and a rewrite changes only the lines that it must.
+//!
+//! Fields that this library's definitions do not know are left out of the conversion and stay in the text.
+
+use std::ops::Range;
+
+use miette::Diagnostic;
+use prost::Message;
+use prost_reflect::{DynamicMessage, MessageDescriptor};
+
+use super::Kind;
+use super::scan::{Scanner, SyntaxError, TextField, TextValue};
+use super::wire::put_length_delimited_header;
+use crate::proto::descriptor_pool;
+
+/// Where the nodes of one graph stand in the text.
+#[derive(Debug, Clone)]
+pub(super) struct TextGraph {
+    /// The graph's fields: the whole file, or what is between the braces of `graph_def { … }`.
+    pub body: Range<usize>,
+    /// Each node's whole field, `node { … }`.
+    pub nodes: Vec<Range<usize>>,
+}
+
+/// A text file and its binary encoding.
+#[derive(Debug)]
+pub(super) struct Converted {
+    /// The same message in the binary encoding, without the unknown fields.
+    pub binary: Vec<u8>,
+    /// The graphs in the order in which they stand in the file.
+    pub graphs: Vec<TextGraph>,
+    /// Whether there are fields that the definitions do not know.
+    pub has_unknown_fields: bool,
+}
+
+/// The names of the fields that lead to a node, outermost first.
+fn path_to_nodes(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::GraphDef => &["node"],
+        Kind::MetaGraphDef => &["graph_def", "node"],
+        Kind::SavedModel => &["meta_graphs", "graph_def", "node"],
+    }
+}
+
+/// Whether the text looks like a message of this kind, from the names of its fields at the top.
+pub(super) fn recognize(text: &str) -> Result<Option<Kind>, SyntaxError> {
+    for field in Scanner::new(text).fields() {
+        match field?.name(text) {
+            "node" | "library" | "versions" => return Ok(Some(Kind::GraphDef)),
+            "graph_def" | "meta_info_def" | "saver_def" | "collection_def" | "signature_def" => {
+                return Ok(Some(Kind::MetaGraphDef));
+            }
+            "meta_graphs" | "saved_model_schema_version" => return Ok(Some(Kind::SavedModel)),
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Converts a text file.
+pub(super) fn convert(text: &str, kind: Kind) -> Result<Converted, SyntaxError> {
+    let mut converter = Converter {
+        text,
+        graphs: Vec::new(),
+        has_unknown_fields: false,
+        binary: Vec::with_capacity(text.len() / 3),
+    };
+    converter.message(0..text.len(), &descriptor(kind.message_name()), path_to_nodes(kind))?;
+    Ok(Converted {
+        binary: converter.binary,
+        graphs: converter.graphs,
+        has_unknown_fields: converter.has_unknown_fields,
+    })
+}
+
+/// The descriptor of one of our own definitions.
+pub(super) fn descriptor(name: &str) -> MessageDescriptor {
+    descriptor_pool().get_message_by_name(name).expect("the definitions in proto/ have this message")
+}
+
+struct Converter<'a> {
+    text: &'a str,
+    binary: Vec<u8>,
+    graphs: Vec<TextGraph>,
+    has_unknown_fields: bool,
+}
+
+impl Converter<'_> {
+    /// Appends the binary encoding of the message whose fields are at `body`.
+    ///
+    /// Fields on the way to the nodes are entered; all others are converted as they are. That they are appended one by
+    /// one is what protobuf means by a message: repeated fields add up.
+    fn message(
+        &mut self,
+        body: Range<usize>,
+        message: &MessageDescriptor,
+        path: &[&str],
+    ) -> Result<(), SyntaxError> {
+        let is_graph = path.len() == 1;
+        if is_graph {
+            self.graphs.push(TextGraph { body: body.clone(), nodes: Vec::new() });
+        }
+        for field in Scanner::within(self.text, body).fields() {
+            let field = field?;
+            match (&field.value, message.get_field_by_name(path[0])) {
+                (TextValue::Message(inner), Some(known)) if field.name(self.text) == path[0] => {
+                    let start = self.binary.len();
+                    match known.kind().as_message() {
+                        Some(node) if is_graph => {
+                            if let Some(graph) = self.graphs.last_mut() {
+                                graph.nodes.push(field.span.clone());
+                            }
+                            self.piece(inner.clone(), node)?;
+                        }
+                        Some(inner_message) => self.message(inner.clone(), inner_message, &path[1..])?,
+                        None => {}
+                    }
+                    self.enclose(start, known.number());
+                }
+                _ => self.piece(field.span.clone(), message)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a key and length before what was appended since `start`.
+    fn enclose(&mut self, start: usize, number: u32) {
+        let mut header = Vec::with_capacity(8);
+        put_length_delimited_header(number, (self.binary.len() - start) as u64, &mut header);
+        self.binary.splice(start..start, header);
+    }
+
+    /// Appends the binary encoding of the fields at `range`, which are fields of `message`.
+    fn piece(&mut self, range: Range<usize>, message: &MessageDescriptor) -> Result<(), SyntaxError> {
+        let text = &self.text[range.clone()];
+        let parsed = match DynamicMessage::parse_text_format(message.clone(), text) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                let Some(known_only) = blank_unknown_fields(text, message)? else {
+                    return Err(locate(&error, range.start));
+                };
+                self.has_unknown_fields = true;
+                DynamicMessage::parse_text_format(message.clone(), &known_only)
+                    .map_err(|error| locate(&error, range.start))?
+            }
+        };
+        // Encoding into memory cannot fail but for lack of room, and a Vec has room.
+        parsed.encode(&mut self.binary).map_err(|_| SyntaxError::new(range.start, "this is too large"))
+    }
+}
+
+/// The parser's error, at the place in the file that it speaks of.
+fn locate(error: &prost_reflect::text_format::ParseError, start: usize) -> SyntaxError {
+    let offset = error.labels().and_then(|mut labels| labels.next()).map_or(0, |label| label.offset());
+    // The library's message ends in the reason alone.
+    let reason = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    SyntaxError { offset: start + offset, message: reason }
+}
+
+/// The text with all unknown fields overwritten by spaces, or none if there are none.
+fn blank_unknown_fields(text: &str, message: &MessageDescriptor) -> Result<Option<String>, SyntaxError> {
+    let mut unknown = Vec::new();
+    find_unknown_fields(text, 0..text.len(), message, &mut unknown)?;
+    if unknown.is_empty() {
+        return Ok(None);
+    }
+    let mut blanked = String::with_capacity(text.len());
+    let mut position = 0;
+    for span in unknown {
+        blanked.push_str(&text[position..span.start]);
+        // A space for each byte keeps the offsets of what follows.
+        blanked.extend(std::iter::repeat_n(' ', span.len()));
+        position = span.end;
+    }
+    blanked.push_str(&text[position..]);
+    Ok(Some(blanked))
+}
+
+fn find_unknown_fields(
+    text: &str,
+    body: Range<usize>,
+    message: &MessageDescriptor,
+    unknown: &mut Vec<Range<usize>>,
+) -> Result<(), SyntaxError> {
+    for field in Scanner::within(text, body).fields() {
+        let field = field?;
+        match known_field(text, &field, message) {
+            None => unknown.push(field.span),
+            Some(known) => {
+                let kind = known.kind();
+                let Some(inner) = kind.as_message() else { continue };
+                match field.value {
+                    TextValue::Message(body) => find_unknown_fields(text, body, inner, unknown)?,
+                    TextValue::List(bodies) => {
+                        for body in bodies {
+                            find_unknown_fields(text, body, inner, unknown)?;
+                        }
+                    }
+                    TextValue::Scalar => {}
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn known_field(
+    text: &str,
+    field: &TextField,
+    message: &MessageDescriptor,
+) -> Option<prost_reflect::FieldDescriptor> {
+    let name = field.name(text);
+    // `[type.googleapis.com/…]` and extensions are the parser's business.
+    message.get_field_by_name(name)
+}
