@@ -1,3 +1,5 @@
 //! Large Model Support for serialized TensorFlow graphs.
 
+pub mod dtype;
+pub mod ops;
 pub mod proto;
