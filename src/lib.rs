@@ -1,4 +1,7 @@
 //! Large Model Support for serialized TensorFlow graphs.
 
+pub mod dtype;
 pub mod format;
+pub mod graph;
+pub mod ops;
 pub mod proto;
