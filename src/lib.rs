@@ -4,4 +4,5 @@ pub mod dtype;
 pub mod format;
 pub mod graph;
 pub mod ops;
+pub mod order;
 pub mod proto;

@@ -12,7 +12,7 @@ mod nodes;
 mod rope;
 mod scan;
 mod text;
-mod wire;
+pub(crate) mod wire;
 
 use std::fmt;
 

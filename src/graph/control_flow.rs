@@ -1,0 +1,302 @@
+//! Control flow of TensorFlow 1: which nodes run when.
+//!
+//! `Switch` passes its input on to one of two outputs; what reads the other is *dead* and passes death on, over data and
+//! control edges alike, up to the next `Merge`, which takes the input that is alive. `Enter` and `Exit` lead into and out
+//! of the *frame* of a loop, whose ops run once in each iteration.
+//!
+//! Both matter to whoever adds an edge. An edge must not cross a frame. And an edge from an op that is dead makes
+//! its target dead too: silently, the step runs and some updates do not happen. So an op may control another only if it
+//! is alive whenever the other is. This module knows that from the structure, never from names.
+
+use std::collections::HashMap;
+
+use super::{Graph, NodeId, TensorId};
+
+/// A frame: the top level, or the body of one loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FrameId(u32);
+
+impl FrameId {
+    /// Outside all loops.
+    pub const TOP: FrameId = FrameId(0);
+}
+
+/// When a node is alive: a set of choices that all must have been made, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Condition(u32);
+
+impl Condition {
+    /// No condition: alive in each step.
+    pub const ALWAYS: Condition = Condition(0);
+}
+
+/// One choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Choice {
+    /// A `Switch` on this predicate took this output.
+    Branch { predicate: TensorId, output: u32 },
+    /// This `Merge` got an input, from branches that are not the two sides of one choice.
+    Merged(NodeId),
+}
+
+/// The frames and conditions of all nodes of a graph.
+#[derive(Debug)]
+pub struct ControlFlow {
+    frames: Vec<FrameId>,
+    parents: Vec<FrameId>,
+    conditions: Vec<Condition>,
+    sets: Sets,
+}
+
+impl ControlFlow {
+    /// Finds the frames and conditions of all nodes. Linear in the size of the graph.
+    pub fn of(graph: &Graph) -> ControlFlow {
+        let mut finder = Finder {
+            graph,
+            frame_ids: HashMap::new(),
+            flow: ControlFlow {
+                frames: vec![FrameId::TOP; graph.len()],
+                parents: vec![FrameId::TOP],
+                conditions: vec![Condition::ALWAYS; graph.len()],
+                sets: Sets::new(),
+            },
+        };
+        for &node in graph.topological() {
+            finder.visit(node);
+        }
+        finder.flow
+    }
+
+    /// The frame that a node runs in. `Enter` runs outside of the loop that it leads into, `Exit` inside.
+    pub fn frame(&self, node: NodeId) -> FrameId {
+        self.frames[node.index()]
+    }
+
+    /// When a node is alive, provided that its loop, if it is in one, does a further iteration.
+    pub fn condition(&self, node: NodeId) -> Condition {
+        self.conditions[node.index()]
+    }
+
+    /// Whether whatever satisfies `stronger` satisfies `weaker` too.
+    pub fn implies(&self, stronger: Condition, weaker: Condition) -> bool {
+        weaker == Condition::ALWAYS || weaker == stronger || self.sets.contains(stronger, weaker)
+    }
+
+    /// Whether an edge may be added between two ops: the same frame, and the first alive whenever the second is.
+    pub fn may_control(&self, from: NodeId, to: NodeId) -> bool {
+        self.frame(from) == self.frame(to) && self.implies(self.condition(to), self.condition(from))
+    }
+}
+
+/// All sets of choices that occur, each once.
+#[derive(Debug)]
+struct Sets {
+    sets: Vec<Vec<Choice>>,
+    numbers: HashMap<Vec<Choice>, Condition>,
+    unions: HashMap<(Condition, Condition), Condition>,
+}
+
+impl Sets {
+    fn new() -> Sets {
+        Sets {
+            sets: vec![Vec::new()],
+            numbers: HashMap::from([(Vec::new(), Condition::ALWAYS)]),
+            unions: HashMap::new(),
+        }
+    }
+
+    fn get(&self, condition: Condition) -> &[Choice] {
+        &self.sets[condition.0 as usize]
+    }
+
+    /// The number of a sorted set.
+    fn number(&mut self, set: Vec<Choice>) -> Condition {
+        if let Some(&known) = self.numbers.get(&set) {
+            return known;
+        }
+        let new = Condition(self.sets.len() as u32);
+        self.sets.push(set.clone());
+        self.numbers.insert(set, new);
+        new
+    }
+
+    fn union(&mut self, a: Condition, b: Condition) -> Condition {
+        if a == b || b == Condition::ALWAYS {
+            return a;
+        }
+        if a == Condition::ALWAYS {
+            return b;
+        }
+        if let Some(&known) = self.unions.get(&(a, b)) {
+            return known;
+        }
+        let mut both = [self.get(a), self.get(b)].concat();
+        both.sort_unstable();
+        both.dedup();
+        let union = self.number(both);
+        self.unions.insert((a, b), union);
+        union
+    }
+
+    fn with(&mut self, condition: Condition, choice: Choice) -> Condition {
+        let one = self.number(vec![choice]);
+        self.union(condition, one)
+    }
+
+    /// Whether `a` has all choices of `b`.
+    fn contains(&self, a: Condition, b: Condition) -> bool {
+        self.get(b).iter().all(|choice| self.get(a).binary_search(choice).is_ok())
+    }
+}
+
+struct Finder<'a> {
+    graph: &'a Graph<'a>,
+    frame_ids: HashMap<(FrameId, Vec<u8>), FrameId>,
+    flow: ControlFlow,
+}
+
+impl Finder<'_> {
+    fn visit(&mut self, node: NodeId) {
+        self.flow.frames[node.index()] = self.frame_of(node);
+        self.flow.conditions[node.index()] = match self.graph.op(node).name() {
+            "Merge" | "RefMerge" => self.merged(node),
+            "Exit" | "RefExit" => self.exited(node),
+            _ => self.all_inputs(node),
+        };
+    }
+
+    /// The frame that a node's readers run in.
+    fn output_frame(&mut self, node: NodeId) -> FrameId {
+        if node.index() >= self.graph.len() {
+            return FrameId::TOP;
+        }
+        let frame = self.flow.frame(node);
+        match self.graph.op(node).name() {
+            "Exit" | "RefExit" => self.flow.parents[frame.0 as usize],
+            "Enter" | "RefEnter" => {
+                let name = self.graph.attrs(node).string("frame_name").unwrap_or_default().to_vec();
+                let new = FrameId(self.flow.parents.len() as u32);
+                let id = *self.frame_ids.entry((frame, name)).or_insert(new);
+                if id == new {
+                    self.flow.parents.push(frame);
+                }
+                id
+            }
+            _ => frame,
+        }
+    }
+
+    /// All inputs of a node come from one frame; only what has no inputs at all says nothing.
+    fn frame_of(&mut self, node: NodeId) -> FrameId {
+        let graph = self.graph;
+        let from = graph.predecessors(node).find(|&from| !graph.is_back_edge(from, node));
+        from.map_or(FrameId::TOP, |from| self.output_frame(from))
+    }
+
+    /// When a tensor is alive: when its producer is and, for a `Switch`, took this output.
+    fn tensor(&mut self, tensor: TensorId) -> Condition {
+        let producer = self.graph.producer(tensor);
+        if producer.index() >= self.graph.len() {
+            return Condition::ALWAYS;
+        }
+        let condition = self.flow.condition(producer);
+        match (self.graph.op(producer).name(), self.graph.data_inputs(producer)) {
+            ("Switch" | "RefSwitch" | "_SwitchN", &[_, predicate]) => {
+                let predicate = self.origin(predicate);
+                let choice = Choice::Branch { predicate, output: self.graph.output_index(tensor) };
+                self.flow.sets.with(condition, choice)
+            }
+            _ => condition,
+        }
+    }
+
+    /// The tensor that a predicate is a copy of: `cond` passes its predicate through `Identity`, and into a nested
+    /// `cond` through a `Switch`.
+    fn origin(&self, mut tensor: TensorId) -> TensorId {
+        loop {
+            let producer = self.graph.producer(tensor);
+            if producer.index() >= self.graph.len() {
+                return tensor;
+            }
+            match (self.graph.op(producer).name(), self.graph.data_inputs(producer)) {
+                ("Identity" | "Switch", &[copied, ..]) => tensor = copied,
+                _ => return tensor,
+            }
+        }
+    }
+
+    fn all_inputs(&mut self, node: NodeId) -> Condition {
+        let graph = self.graph;
+        let mut condition = Condition::ALWAYS;
+        for &input in graph.data_inputs(node) {
+            let input = self.tensor(input);
+            condition = self.flow.sets.union(condition, input);
+        }
+        for &from in graph.control_inputs(node) {
+            let from = self.flow.condition(from);
+            condition = self.flow.sets.union(condition, from);
+        }
+        condition
+    }
+
+    /// A `Merge` is alive when one of its data inputs is; dead control inputs do not matter to it.
+    fn merged(&mut self, node: NodeId) -> Condition {
+        let graph = self.graph;
+        let inputs = graph.data_inputs(node);
+        let forward = inputs.iter().filter(|&&input| !graph.is_back_edge(graph.producer(input), node));
+        let conditions: Vec<Condition> = forward.map(|&input| self.tensor(input)).collect();
+        let Some((&first, others)) = conditions.split_first() else { return Condition::ALWAYS };
+        let sets = &mut self.flow.sets;
+        // The head of a loop is alive when the loop is entered.
+        if conditions.len() < inputs.len() || others.iter().all(|&other| other == first) {
+            return first;
+        }
+        let in_all = |choice: &&Choice| others.iter().all(|&other| sets.get(other).binary_search(choice).is_ok());
+        let common: Vec<Choice> = sets.get(first).iter().filter(in_all).copied().collect();
+        let rest = |condition: Condition| -> Vec<Choice> {
+            sets.get(condition).iter().filter(|choice| common.binary_search(choice).is_err()).copied().collect()
+        };
+        let rests: Vec<Vec<Choice>> = conditions.iter().map(|&condition| rest(condition)).collect();
+        let complete = rests.iter().any(Vec::is_empty) || are_two_sides(&rests);
+        let common = sets.number(common);
+        if complete { common } else { sets.with(common, Choice::Merged(node)) }
+    }
+
+    /// An `Exit` is alive when its loop was entered: the choices made within the loop are over.
+    fn exited(&mut self, node: NodeId) -> Condition {
+        let inner = self.flow.frame(node);
+        let condition = self.all_inputs(node);
+        let outside: Vec<Choice> =
+            self.flow.sets.get(condition).iter().filter(|&&choice| !self.made_within(choice, inner)).copied().collect();
+        self.flow.sets.number(outside)
+    }
+
+    fn made_within(&self, choice: Choice, frame: FrameId) -> bool {
+        let node = match choice {
+            Choice::Branch { predicate, .. } => self.graph.producer(predicate),
+            Choice::Merged(node) => node,
+        };
+        if node.index() >= self.graph.len() {
+            return false;
+        }
+        let mut at = self.flow.frame(node);
+        while at != frame && at != FrameId::TOP {
+            at = self.flow.parents[at.0 as usize];
+        }
+        at == frame && frame != FrameId::TOP
+    }
+}
+
+/// Whether these are the two outputs of one `Switch`, and nothing more.
+fn are_two_sides(rests: &[Vec<Choice>]) -> bool {
+    match rests {
+        [a, b] => match (a.as_slice(), b.as_slice()) {
+            (
+                [Choice::Branch { predicate: p, output: a }],
+                [Choice::Branch { predicate: q, output: b }],
+            ) => p == q && a != b,
+            _ => false,
+        },
+        _ => false,
+    }
+}
