@@ -5,4 +5,6 @@ pub mod format;
 pub mod graph;
 pub mod ops;
 pub mod order;
+pub mod plan;
 pub mod proto;
+pub mod shape;

@@ -95,10 +95,10 @@ impl<'a> Builder<'a> {
     fn add_outputs(&mut self) -> Result<(), GraphError> {
         for node in 0..self.nodes.len() {
             let op = self.nodes.op(node);
-            let id = self.registry.id(op).ok_or_else(|| GraphError::UnknownOp {
-                node: self.node_name(node),
-                op: op.to_string(),
-            })?;
+            let id = self
+                .registry
+                .id(op)
+                .ok_or_else(|| GraphError::UnknownOp { node: self.node_name(node), op: op.to_string() })?;
             self.ops.push(id);
             self.first_output.push(self.output_types.len() as u32);
             for port in self.ports(node)? {
@@ -137,7 +137,9 @@ impl<'a> Builder<'a> {
             || {
                 (0..nodes as u32).flat_map(|node| {
                     let inputs = data_inputs.row(node as usize).iter().enumerate();
-                    inputs.map(move |(slot, tensor)| (tensor.index(), Use { node: NodeId(node), slot: slot as u32 }))
+                    inputs.map(move |(slot, tensor)| {
+                        (tensor.index(), Use { node: NodeId(node), slot: slot as u32 })
+                    })
                 })
             },
             Use { node: NodeId(0), slot: 0 },
@@ -216,7 +218,12 @@ impl<'a> Builder<'a> {
         Ok((data, control))
     }
 
-    fn resolve(&self, node: usize, input: &str, by_name: &HashMap<&str, NodeId>) -> Result<Input, GraphError> {
+    fn resolve(
+        &self,
+        node: usize,
+        input: &str,
+        by_name: &HashMap<&str, NodeId>,
+    ) -> Result<Input, GraphError> {
         let dangling = || GraphError::DanglingInput { node: self.node_name(node), input: input.to_string() };
         if let Some(name) = input.strip_prefix('^') {
             // An argument of a function is there before any node runs.

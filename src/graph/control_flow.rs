@@ -43,8 +43,11 @@ enum Choice {
 #[derive(Debug)]
 pub struct ControlFlow {
     frames: Vec<FrameId>,
+    output_frames: Vec<FrameId>,
     parents: Vec<FrameId>,
     conditions: Vec<Condition>,
+    /// The conditions of the outputs of `Switch` ops.
+    branches: HashMap<TensorId, Condition>,
     sets: Sets,
 }
 
@@ -56,8 +59,10 @@ impl ControlFlow {
             frame_ids: HashMap::new(),
             flow: ControlFlow {
                 frames: vec![FrameId::TOP; graph.len()],
+                output_frames: vec![FrameId::TOP; graph.len()],
                 parents: vec![FrameId::TOP],
                 conditions: vec![Condition::ALWAYS; graph.len()],
+                branches: HashMap::new(),
                 sets: Sets::new(),
             },
         };
@@ -72,9 +77,25 @@ impl ControlFlow {
         self.frames[node.index()]
     }
 
+    /// The frame that a node's readers run in: another than its own for `Enter` and `Exit`.
+    pub fn output_frame(&self, node: NodeId) -> FrameId {
+        self.output_frames[node.index()]
+    }
+
     /// When a node is alive, provided that its loop, if it is in one, does a further iteration.
     pub fn condition(&self, node: NodeId) -> Condition {
         self.conditions[node.index()]
+    }
+
+    /// When a tensor is alive: when its producer is and, for a `Switch`, took this output.
+    pub fn tensor_condition(&self, graph: &Graph, tensor: TensorId) -> Condition {
+        let producer = graph.producer(tensor);
+        match self.branches.get(&tensor) {
+            Some(&condition) => condition,
+            // A function's arguments are always there.
+            None if producer.index() >= graph.len() => Condition::ALWAYS,
+            None => self.condition(producer),
+        }
     }
 
     /// Whether whatever satisfies `stronger` satisfies `weaker` too.
@@ -84,7 +105,7 @@ impl ControlFlow {
 
     /// Whether an edge may be added between two ops: the same frame, and the first alive whenever the second is.
     pub fn may_control(&self, from: NodeId, to: NodeId) -> bool {
-        self.frame(from) == self.frame(to) && self.implies(self.condition(to), self.condition(from))
+        self.output_frame(from) == self.frame(to) && self.implies(self.condition(to), self.condition(from))
     }
 }
 
@@ -158,18 +179,20 @@ struct Finder<'a> {
 impl Finder<'_> {
     fn visit(&mut self, node: NodeId) {
         self.flow.frames[node.index()] = self.frame_of(node);
-        self.flow.conditions[node.index()] = match self.graph.op(node).name() {
+        self.flow.output_frames[node.index()] = self.enter_or_exit(node);
+        let op = self.graph.op(node).name();
+        self.flow.conditions[node.index()] = match op {
             "Merge" | "RefMerge" => self.merged(node),
             "Exit" | "RefExit" => self.exited(node),
             _ => self.all_inputs(node),
         };
+        if matches!(op, "Switch" | "RefSwitch" | "_SwitchN") {
+            self.note_branches(node);
+        }
     }
 
     /// The frame that a node's readers run in.
-    fn output_frame(&mut self, node: NodeId) -> FrameId {
-        if node.index() >= self.graph.len() {
-            return FrameId::TOP;
-        }
+    fn enter_or_exit(&mut self, node: NodeId) -> FrameId {
         let frame = self.flow.frame(node);
         match self.graph.op(node).name() {
             "Exit" | "RefExit" => self.flow.parents[frame.0 as usize],
@@ -187,27 +210,27 @@ impl Finder<'_> {
     }
 
     /// All inputs of a node come from one frame; only what has no inputs at all says nothing.
-    fn frame_of(&mut self, node: NodeId) -> FrameId {
+    fn frame_of(&self, node: NodeId) -> FrameId {
         let graph = self.graph;
-        let from = graph.predecessors(node).find(|&from| !graph.is_back_edge(from, node));
-        from.map_or(FrameId::TOP, |from| self.output_frame(from))
+        let in_graph = |from: &NodeId| from.index() < graph.len() && !graph.is_back_edge(*from, node);
+        let from = graph.predecessors(node).find(in_graph);
+        from.map_or(FrameId::TOP, |from| self.flow.output_frame(from))
     }
 
-    /// When a tensor is alive: when its producer is and, for a `Switch`, took this output.
-    fn tensor(&mut self, tensor: TensorId) -> Condition {
-        let producer = self.graph.producer(tensor);
-        if producer.index() >= self.graph.len() {
-            return Condition::ALWAYS;
+    /// Notes under which condition each output of a `Switch` is alive.
+    fn note_branches(&mut self, node: NodeId) {
+        let &[_, predicate] = self.graph.data_inputs(node) else { return };
+        let predicate = self.origin(predicate);
+        let condition = self.flow.condition(node);
+        for tensor in self.graph.outputs(node) {
+            let choice = Choice::Branch { predicate, output: self.graph.output_index(tensor) };
+            let condition = self.flow.sets.with(condition, choice);
+            self.flow.branches.insert(tensor, condition);
         }
-        let condition = self.flow.condition(producer);
-        match (self.graph.op(producer).name(), self.graph.data_inputs(producer)) {
-            ("Switch" | "RefSwitch" | "_SwitchN", &[_, predicate]) => {
-                let predicate = self.origin(predicate);
-                let choice = Choice::Branch { predicate, output: self.graph.output_index(tensor) };
-                self.flow.sets.with(condition, choice)
-            }
-            _ => condition,
-        }
+    }
+
+    fn tensor(&self, tensor: TensorId) -> Condition {
+        self.flow.tensor_condition(self.graph, tensor)
     }
 
     /// The tensor that a predicate is a copy of: `cond` passes its predicate through `Identity`, and into a nested
@@ -251,10 +274,15 @@ impl Finder<'_> {
         if conditions.len() < inputs.len() || others.iter().all(|&other| other == first) {
             return first;
         }
-        let in_all = |choice: &&Choice| others.iter().all(|&other| sets.get(other).binary_search(choice).is_ok());
+        let in_all =
+            |choice: &&Choice| others.iter().all(|&other| sets.get(other).binary_search(choice).is_ok());
         let common: Vec<Choice> = sets.get(first).iter().filter(in_all).copied().collect();
         let rest = |condition: Condition| -> Vec<Choice> {
-            sets.get(condition).iter().filter(|choice| common.binary_search(choice).is_err()).copied().collect()
+            sets.get(condition)
+                .iter()
+                .filter(|choice| common.binary_search(choice).is_err())
+                .copied()
+                .collect()
         };
         let rests: Vec<Vec<Choice>> = conditions.iter().map(|&condition| rest(condition)).collect();
         let complete = rests.iter().any(Vec::is_empty) || are_two_sides(&rests);
@@ -266,8 +294,14 @@ impl Finder<'_> {
     fn exited(&mut self, node: NodeId) -> Condition {
         let inner = self.flow.frame(node);
         let condition = self.all_inputs(node);
-        let outside: Vec<Choice> =
-            self.flow.sets.get(condition).iter().filter(|&&choice| !self.made_within(choice, inner)).copied().collect();
+        let outside: Vec<Choice> = self
+            .flow
+            .sets
+            .get(condition)
+            .iter()
+            .filter(|&&choice| !self.made_within(choice, inner))
+            .copied()
+            .collect();
         self.flow.sets.number(outside)
     }
 
@@ -291,10 +325,9 @@ impl Finder<'_> {
 fn are_two_sides(rests: &[Vec<Choice>]) -> bool {
     match rests {
         [a, b] => match (a.as_slice(), b.as_slice()) {
-            (
-                [Choice::Branch { predicate: p, output: a }],
-                [Choice::Branch { predicate: q, output: b }],
-            ) => p == q && a != b,
+            ([Choice::Branch { predicate: p, output: a }], [Choice::Branch { predicate: q, output: b }]) => {
+                p == q && a != b
+            }
             _ => false,
         },
         _ => false,

@@ -12,6 +12,7 @@ mod build;
 mod control_flow;
 mod device;
 mod error;
+pub mod reach;
 mod rows;
 
 use std::fmt;

@@ -1,0 +1,72 @@
+//! All that a strategy may know about a graph.
+
+use crate::graph::{ControlFlow, Graph, NodeId, TensorId};
+use crate::order::{Levels, Step};
+use crate::shape::{Shapes, Sizes};
+
+/// A graph with its control flow, levels, shapes, sizes and step.
+#[derive(Debug)]
+pub struct Analysis<'a> {
+    /// The graph.
+    pub graph: &'a Graph<'a>,
+    /// Frames and conditions.
+    pub flow: ControlFlow,
+    /// The categorized topological sort.
+    pub levels: Levels,
+    /// Which ops a step runs.
+    pub step: Step,
+    /// The shapes of all tensors.
+    pub shapes: Shapes,
+    /// The bytes of all tensors.
+    pub sizes: Sizes,
+}
+
+impl<'a> Analysis<'a> {
+    /// Analyses a graph. `targets` are the ops that a step is run for, if they are known.
+    pub fn new(graph: &'a Graph<'a>, targets: &[NodeId], shapes: Shapes, sizes: Sizes) -> Analysis<'a> {
+        Analysis {
+            graph,
+            flow: ControlFlow::of(graph),
+            levels: Levels::of(graph),
+            step: Step::of(graph, targets),
+            shapes,
+            sizes,
+        }
+    }
+
+    /// How many pairs of ops there are of which one reads the other.
+    pub fn edge_count(&self) -> usize {
+        let mut edges = 0;
+        let mut producers = Vec::new();
+        for node in self.graph.node_ids() {
+            producers.clear();
+            producers.extend(self.graph.data_inputs(node).iter().map(|&tensor| self.graph.producer(tensor)));
+            producers.sort_unstable();
+            producers.dedup();
+            edges += producers.len();
+        }
+        edges
+    }
+
+    /// The op with the most bytes in its inputs and outputs together, as far as these are known. An input that it
+    /// reads twice counts once.
+    pub fn largest_op(&self) -> Option<(NodeId, u64)> {
+        let mut largest: Option<(NodeId, u64)> = None;
+        for node in self.graph.node_ids() {
+            let bytes = self.op_bytes(node);
+            if bytes > largest.map_or(0, |(_, most)| most) {
+                largest = Some((node, bytes));
+            }
+        }
+        largest
+    }
+
+    /// The bytes of an op's inputs and outputs, as far as these are known.
+    pub fn op_bytes(&self, node: NodeId) -> u64 {
+        let mut inputs: Vec<TensorId> = self.graph.data_inputs(node).to_vec();
+        inputs.sort_unstable();
+        inputs.dedup();
+        let touched = inputs.into_iter().chain(self.graph.outputs(node));
+        touched.filter_map(|tensor| self.sizes.bytes(tensor)).fold(0, u64::saturating_add)
+    }
+}

@@ -1,0 +1,70 @@
+//! What is never swapped, whatever a strategy would like.
+
+use std::fmt;
+
+use crate::dtype::DataType;
+use crate::graph::{Graph, TensorId};
+
+/// Why a tensor cannot be swapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotSwappable {
+    /// A reference to a variable's buffer, not a value.
+    Ref,
+    /// A type whose values are no plain bytes: strings, resources, variants, and types of the future.
+    Type(DataType),
+    /// It is in host memory already.
+    HostMemory,
+    /// It stays in memory from step to step.
+    Persistent,
+}
+
+impl fmt::Display for NotSwappable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotSwappable::Ref => f.write_str("it is a reference to a variable"),
+            NotSwappable::Type(dtype) => write!(f, "it is of type {dtype}"),
+            NotSwappable::HostMemory => f.write_str("it is in host memory already"),
+            NotSwappable::Persistent => f.write_str("it stays in memory from step to step"),
+        }
+    }
+}
+
+/// Ops whose outputs are kept from step to step.
+const PERSISTENT_OPS: [&str; 4] = ["Variable", "VariableV2", "VarHandleOp", "Const"];
+
+/// Whether a tensor's bytes can leave a GPU and come back at all.
+///
+/// # Errors
+///
+/// Why they cannot.
+pub fn swappable(graph: &Graph, tensor: TensorId) -> Result<(), NotSwappable> {
+    let output = graph.output_type(tensor);
+    if output.is_ref {
+        return Err(NotSwappable::Ref);
+    }
+    if output.dtype.size_in_bytes().is_none() {
+        return Err(NotSwappable::Type(output.dtype));
+    }
+    let producer = graph.producer(tensor);
+    let op = graph.op(producer);
+    if PERSISTENT_OPS.contains(&op.name()) {
+        return Err(NotSwappable::Persistent);
+    }
+    if graph.device(producer).is_cpu() || in_host_memory(graph, tensor) {
+        return Err(NotSwappable::HostMemory);
+    }
+    Ok(())
+}
+
+/// Whether the kernel that the producer gets on a GPU leaves this output in host memory, as shapes and sizes are.
+fn in_host_memory(graph: &Graph, tensor: TensorId) -> bool {
+    let producer = graph.producer(tensor);
+    let (op, attrs) = (graph.op(producer), graph.attrs(producer));
+    let Some(kernel) = op.gpu_kernel(&attrs) else {
+        // An op of TensorFlow without such a kernel runs on the host; of other ops nothing is known.
+        return crate::ops::OpRegistry::builtin().id(op.name()).is_some();
+    };
+    let Ok(ports) = op.output_ports(&attrs) else { return false };
+    let port = ports.get(graph.output_index(tensor) as usize);
+    port.is_some_and(|port| kernel.host_memory_arg(&op.outputs()[port.arg].name))
+}

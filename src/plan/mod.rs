@@ -1,0 +1,167 @@
+//! Plans: what leaves the GPU, what comes back for whom, and what waits for whom.
+//!
+//! A [`Plan`] is plain data with names in it, not numbers, so it can be read, kept, compared, and carried to
+//! another machine. Strategies make plans; the rewrite carries them out and knows nothing else.
+
+mod analysis;
+mod digest;
+mod eligible;
+mod filters;
+mod ref_variables;
+mod swaps;
+pub mod tflms;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use analysis::Analysis;
+pub use digest::graph_digest;
+pub use eligible::{NotSwappable, swappable};
+pub use filters::{Filters, NameOrType};
+
+/// The version of the plan format that this library writes and reads.
+pub const PLAN_SCHEMA: u32 = 1;
+
+/// What to change in a graph so that it needs less memory on its GPUs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The version of the format: [`PLAN_SCHEMA`].
+    pub schema: u32,
+    /// Which graph the plan is for.
+    pub graph: GraphIdentity,
+    /// Which strategy made the plan.
+    pub strategy: String,
+    /// The strategy's parameters.
+    pub parameters: serde_json::Value,
+    /// Where tensors go when they leave: a CPU device. Parts that it does not name are those of the tensor's producer.
+    pub host_device: String,
+    /// The tensors that leave.
+    pub swaps: Vec<Swap>,
+    /// Ops that must run one after the other.
+    pub orders: Vec<Order>,
+}
+
+/// Which graph a plan is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphIdentity {
+    /// How many nodes it has.
+    pub nodes: usize,
+    /// [`graph_digest`] of it.
+    pub digest: String,
+}
+
+/// A tensor that leaves.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Swap {
+    /// The tensor, `node:output`.
+    pub tensor: String,
+    /// Its size, if it is known.
+    pub bytes: Option<u64>,
+    /// Ops that wait until the copy to the host is complete.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<String>,
+    /// The times that it comes back.
+    pub swap_ins: Vec<SwapIn>,
+}
+
+/// A tensor's return, for some of its consumers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SwapIn {
+    /// The ops that read the copy that comes back in place of the tensor, in all inputs that read it.
+    pub consumers: Vec<String>,
+    /// The ops that must have run before the copy to the GPU starts.
+    pub triggers: Vec<String>,
+}
+
+/// An op that must run after another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// The op that runs first.
+    pub before: String,
+    /// The op that runs second.
+    pub after: String,
+    /// What for.
+    pub reason: OrderReason,
+}
+
+/// Why two ops run in a certain order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OrderReason {
+    /// The ops of one level, one after the other.
+    Serialization,
+    /// A ref variable is read before it is updated, although the reader now waits for a swap-in.
+    RefVariable,
+}
+
+/// A plan that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// Not a plan.
+    #[error("{name}: is no plan: {source}")]
+    Syntax {
+        /// The file.
+        name: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// A plan of another version.
+    #[error("{name}: the plan has schema {found}, but this version reads schema {PLAN_SCHEMA}")]
+    Schema {
+        /// The file.
+        name: String,
+        /// The plan's.
+        found: u32,
+    },
+}
+
+impl Plan {
+    /// A plan that changes nothing.
+    pub fn new(analysis: &Analysis, strategy: &str, host_device: &str) -> Plan {
+        Plan {
+            schema: PLAN_SCHEMA,
+            graph: GraphIdentity { nodes: analysis.graph.len(), digest: graph_digest(analysis.graph) },
+            strategy: strategy.to_string(),
+            parameters: serde_json::Value::Null,
+            host_device: host_device.to_string(),
+            swaps: Vec::new(),
+            orders: Vec::new(),
+        }
+    }
+
+    /// Reads a plan from JSON. `name` is what messages call the file.
+    ///
+    /// # Errors
+    ///
+    /// If it is no plan, or one of another version.
+    pub fn from_json(name: &str, json: &[u8]) -> Result<Plan, PlanError> {
+        #[derive(Deserialize)]
+        struct Version {
+            schema: u32,
+        }
+        let syntax = |source| PlanError::Syntax { name: name.to_string(), source };
+        let version: Version = serde_json::from_slice(json).map_err(syntax)?;
+        if version.schema != PLAN_SCHEMA {
+            return Err(PlanError::Schema { name: name.to_string(), found: version.schema });
+        }
+        serde_json::from_slice(json).map_err(syntax)
+    }
+
+    /// The plan as JSON, with a line break at the end.
+    pub fn to_json(&self) -> String {
+        // Maps with keys that are no strings are all that could fail, and there are none.
+        let mut json = serde_json::to_string_pretty(self).unwrap_or_default();
+        json.push('\n');
+        json
+    }
+}
+
+impl fmt::Display for OrderReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            OrderReason::Serialization => "serialization",
+            OrderReason::RefVariable => "ref variable",
+        })
+    }
+}

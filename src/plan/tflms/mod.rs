@@ -1,0 +1,224 @@
+//! The strategy of TFLMSv2: a tensor leaves for the consumers that are far enough away, in levels.
+//!
+//! The swap set is TFLMSv2's wherever none of its defects decides: which tensors leave, for whom they come back, and
+//! which consumers share a return. What starts a return is chosen as TFLMSv2 does, but always the same in each run, and
+//! only among ops that are alive whenever the consumer is.
+//!
+//! Every edge that a plan of this strategy adds leads to a higher level, or within one level to a later node of
+//! the file. So no plan has a cycle, and none has to be searched for.
+
+mod inactive;
+mod parameters;
+mod serialize;
+mod trigger;
+
+pub use parameters::{LevelSlice, LevelSliceError, Mode, Parameters, SyncMode, SyncModeError};
+
+use std::collections::HashSet;
+
+use super::swaps::{TensorSwap, TensorUse};
+use super::{Analysis, Plan, ref_variables, swappable};
+use crate::graph::{Device, DeviceError, Graph, NodeId, TensorId};
+use crate::ops::OpId;
+use trigger::TriggerSearch;
+
+/// The name of the strategy in plans and on the command line.
+pub const NAME: &str = "tflms";
+
+/// Ops that neither give nor take swapped tensors: what only renames, makes or changes state, and random numbers.
+const EXCLUDED: [&str; 24] = [
+    "Const",
+    "Identity",
+    "Read",
+    "Placeholder",
+    "PlaceholderWithDefault",
+    "VarHandleOp",
+    "VarIsInitializedOp",
+    "VariableShape",
+    "ReadVariableOp",
+    "AssignVariableOp",
+    "AssignAddVariableOp",
+    "AssignSubVariableOp",
+    "ResourceGather",
+    "Range",
+    "RandomUniform",
+    "Assign",
+    "AssignAdd",
+    "AssignSub",
+    "ScatterAdd",
+    "ScatterSub",
+    "ScatterUpdate",
+    "TruncatedNormal",
+    "Variable",
+    "VariableV2",
+];
+
+/// Beginnings of further op types that are excluded.
+const EXCLUDED_FAMILIES: [&str; 2] = ["ResourceScatter", "Queue"];
+
+/// Plans the swaps of a graph.
+///
+/// # Errors
+///
+/// If one of the GPUs to edit is no device name.
+pub fn plan(analysis: &Analysis, parameters: &Parameters, host_device: &Device) -> Result<Plan, DeviceError> {
+    let planner = Planner::new(analysis, parameters)?;
+    let mut plan = Plan::new(analysis, NAME, &host_device.to_string());
+    plan.parameters = serde_json::to_value(parameters).unwrap_or_default();
+    let mut swaps = planner.swaps();
+    plan.orders = serialize::orders(&planner);
+    let guards = ref_variables::guard(analysis, &mut swaps, &plan.orders);
+    plan.orders.extend(guards);
+    plan.swaps = swaps.into_iter().map(|swap| swap.named(analysis)).collect();
+    Ok(plan)
+}
+
+/// What the parts of the strategy share.
+struct Planner<'a> {
+    analysis: &'a Analysis<'a>,
+    parameters: &'a Parameters,
+    /// For each node the number of its GPU, if it runs on one that is to be edited.
+    gpus: Vec<Option<u32>>,
+    inactive: Vec<bool>,
+    excluded: HashSet<OpId>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(analysis: &'a Analysis<'a>, parameters: &'a Parameters) -> Result<Planner<'a>, DeviceError> {
+        let graph = analysis.graph;
+        let excluded = |name: &str| {
+            EXCLUDED.contains(&name) || EXCLUDED_FAMILIES.iter().any(|family| name.starts_with(family))
+        };
+        Ok(Planner {
+            analysis,
+            parameters,
+            gpus: assign_gpus(graph, &parameters.gpu_patterns()?),
+            inactive: inactive::inactive_ops(analysis, parameters.mode),
+            excluded: graph
+                .node_ids()
+                .map(|node| graph.op_id(node))
+                .filter(|&id| excluded(graph.registry().op(id).name()))
+                .collect(),
+        })
+    }
+
+    /// Whether an op runs on an edited GPU and takes part in the mode.
+    fn is_active_on_gpu(&self, node: NodeId) -> bool {
+        self.gpus[node.index()].is_some() && !self.inactive[node.index()]
+    }
+
+    fn takes_part(&self, node: NodeId) -> bool {
+        self.is_active_on_gpu(node) && !self.excluded.contains(&self.analysis.graph.op_id(node))
+    }
+
+    fn swaps(&self) -> Vec<TensorSwap> {
+        let graph = self.analysis.graph;
+        let mut search = TriggerSearch::new(self);
+        let mut swaps = Vec::new();
+        for node in graph.node_ids() {
+            if !self.takes_part(node) || !self.parameters.filters.admit_producer(graph, node) {
+                continue;
+            }
+            for tensor in graph.outputs(node) {
+                let consumers = self.far_consumers(tensor);
+                if consumers.is_empty() || !self.may_leave(tensor) {
+                    continue;
+                }
+                let uses = self
+                    .groups(consumers)
+                    .into_iter()
+                    .map(|consumers| TensorUse { triggers: search.triggers(tensor, &consumers), consumers })
+                    .collect();
+                let mut swap = TensorSwap { tensor, waiting: Vec::new(), uses };
+                if self.parameters.sync_mode.swap_out {
+                    swap.waiting = self.waiting(&swap);
+                }
+                swaps.push(swap);
+            }
+        }
+        swaps
+    }
+
+    /// Tensors of less than two dimensions are small, and those of unknown rank nobody knows.
+    fn may_leave(&self, tensor: TensorId) -> bool {
+        self.analysis.shapes.rank(tensor).is_some_and(|rank| rank >= 2)
+            && swappable(self.analysis.graph, tensor).is_ok()
+    }
+
+    /// The consumers that a tensor may come back for, by level.
+    fn far_consumers(&self, tensor: TensorId) -> Vec<NodeId> {
+        let Analysis { graph, levels, flow, .. } = self.analysis;
+        let producer = graph.producer(tensor);
+        let nearest = u64::from(levels.level(producer)) + u64::from(self.parameters.swapout_threshold);
+        let mut consumers: Vec<NodeId> = graph
+            .uses(tensor)
+            .iter()
+            .map(|reader| reader.node)
+            .filter(|&node| u64::from(levels.level(node)) > nearest)
+            .filter(|&node| self.takes_part(node) && self.gpus[node.index()] == self.gpus[producer.index()])
+            .filter(|&node| self.parameters.filters.admit_consumer(graph, node))
+            .filter(|&node| flow.frame(node) == flow.output_frame(producer))
+            .collect();
+        consumers.sort_by_key(|&node| (levels.level(node), node));
+        consumers.dedup();
+        consumers
+    }
+
+    /// Consumers, sorted by level, in groups that share a swap-in.
+    fn groups(&self, consumers: Vec<NodeId>) -> Vec<Vec<NodeId>> {
+        let Analysis { levels, step, .. } = self.analysis;
+        let nearby = |before: NodeId, node: NodeId| {
+            self.parameters.swapin_groupby > 0
+                && levels.level(node) - levels.level(before) <= self.parameters.swapin_groupby
+                // What starts a return for the step must not make other runs wait for the step.
+                && step.contains(before) == step.contains(node)
+        };
+        let mut groups: Vec<Vec<NodeId>> = Vec::new();
+        for node in consumers {
+            match groups.last_mut() {
+                Some(group) if group.last().is_some_and(|&before| nearby(before, node)) => group.push(node),
+                _ => groups.push(vec![node]),
+            }
+        }
+        groups
+    }
+
+    /// The producer's other successors, which in synchronous mode wait until the tensor is out.
+    fn waiting(&self, swap: &TensorSwap) -> Vec<NodeId> {
+        let Analysis { graph, flow, .. } = self.analysis;
+        let producer = graph.producer(swap.tensor);
+        let alive_with = flow.tensor_condition(graph, swap.tensor);
+        let mut waiting: Vec<NodeId> = graph
+            .successors(producer)
+            .filter(|&node| self.gpus[node.index()].is_some() && !graph.is_back_edge(producer, node))
+            .filter(|&node| flow.frame(node) == flow.output_frame(producer))
+            .filter(|&node| flow.implies(flow.condition(node), alive_with))
+            // These wait for the tensor to come back, and so for it to be out.
+            .filter(|node| !swap.uses.iter().any(|swap_in| swap_in.consumers.contains(node)))
+            .collect();
+        waiting.sort_unstable();
+        waiting.dedup();
+        waiting
+    }
+}
+
+/// The number of each op's GPU among those that match a pattern, or among all if there is no pattern.
+fn assign_gpus(graph: &Graph, patterns: &[Device]) -> Vec<Option<u32>> {
+    let mut known: Vec<Device> = Vec::new();
+    let of_device: Vec<Option<u32>> = graph
+        .devices()
+        .iter()
+        .map(|device| {
+            let gpu = device.gpu()?;
+            if !patterns.is_empty() && !patterns.iter().any(|pattern| gpu.matches(pattern)) {
+                return None;
+            }
+            let number = known.iter().position(|other| *other == gpu).unwrap_or_else(|| {
+                known.push(gpu);
+                known.len() - 1
+            });
+            Some(number as u32)
+        })
+        .collect();
+    graph.node_ids().map(|node| of_device[graph.device_index(node)]).collect()
+}

@@ -1,0 +1,63 @@
+//! Levels whose ops run one after the other.
+
+use super::Planner;
+use crate::graph::NodeId;
+use crate::plan::{Analysis, Order, OrderReason};
+
+/// The edges that serialize the chosen levels.
+pub(super) fn orders(planner: &Planner) -> Vec<Order> {
+    let Analysis { graph, levels, .. } = planner.analysis;
+    let mut chosen = vec![false; levels.count()];
+    for slice in &planner.parameters.serialization {
+        for level in slice.levels(levels.count()) {
+            chosen[level as usize] = true;
+        }
+    }
+    if let Some(limit) = planner.parameters.serialization_by_size {
+        for (level, chosen) in chosen.iter_mut().enumerate() {
+            let bytes = ops_of(planner, level as u32).map(|node| planner.analysis.op_bytes(node));
+            *chosen |= bytes.fold(0, u64::saturating_add) > limit;
+        }
+    }
+    let mut orders = Vec::new();
+    for level in (0..levels.count()).filter(|&level| chosen[level]) {
+        for (before, after) in chain(planner, level as u32) {
+            orders.push(Order {
+                before: graph.name(before).to_string(),
+                after: graph.name(after).to_string(),
+                reason: OrderReason::Serialization,
+            });
+        }
+    }
+    orders
+}
+
+/// The ops of a level that a step runs on an edited GPU.
+fn ops_of<'a>(planner: &'a Planner, level: u32) -> impl Iterator<Item = NodeId> + use<'a> {
+    let nodes = planner.analysis.levels.nodes(level).iter().copied();
+    nodes.filter(|&node| planner.is_active_on_gpu(node) && planner.analysis.step.contains(node))
+}
+
+/// Each op of a level with the last one before it on the same GPU that may control it.
+fn chain(planner: &Planner, level: u32) -> Vec<(NodeId, NodeId)> {
+    let flow = &planner.analysis.flow;
+    // Ops of one frame and condition form a chain; the last of each is enough to look at.
+    let mut lasts: Vec<NodeId> = Vec::new();
+    let mut edges = Vec::new();
+    for node in ops_of(planner, level) {
+        let same_gpu = |last: &NodeId| planner.gpus[last.index()] == planner.gpus[node.index()];
+        if let Some(&before) =
+            lasts.iter().filter(|last| same_gpu(last)).rfind(|&&last| flow.may_control(last, node))
+        {
+            edges.push((before, node));
+        }
+        let alike = |last: &NodeId| {
+            same_gpu(last)
+                && flow.frame(*last) == flow.frame(node)
+                && flow.condition(*last) == flow.condition(node)
+        };
+        lasts.retain(|last| !alike(last));
+        lasts.push(node);
+    }
+    edges
+}

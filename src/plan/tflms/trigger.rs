@@ -1,0 +1,157 @@
+//! What starts a swap-in.
+
+use super::Planner;
+use crate::graph::{NodeId, TensorId};
+use crate::plan::Analysis;
+
+/// How many levels are searched for a trigger.
+const LEVELS_SEARCHED: u32 = 10;
+
+/// How many ops a swap-in waits for at most.
+///
+/// TFLMSv2 waits for all of a consumer's other inputs. Of an `IdentityN` over a thousand gradients that would be a million
+/// edges; those of the highest levels are the last to run.
+const MOST_TRIGGERS: usize = 4;
+
+/// Finds the triggers of swap-ins. Keeps what would otherwise be allocated for each.
+pub(super) struct TriggerSearch<'a> {
+    planner: &'a Planner<'a>,
+    /// The search in which a node was last seen.
+    seen: Vec<u32>,
+    search: u32,
+    open: Vec<NodeId>,
+}
+
+impl<'a> TriggerSearch<'a> {
+    pub fn new(planner: &'a Planner<'a>) -> TriggerSearch<'a> {
+        TriggerSearch { planner, seen: vec![0; planner.analysis.graph.len()], search: 0, open: Vec::new() }
+    }
+
+    /// The ops that must have run before a tensor starts to come back for these consumers.
+    pub fn triggers(&mut self, tensor: TensorId, consumers: &[NodeId]) -> Vec<NodeId> {
+        let planner = self.planner;
+        let Some(&first) = consumers.first() else { return Vec::new() };
+        if !planner.parameters.sync_mode.swap_in
+            && let Some(trigger) = self.ahead(tensor, first, consumers)
+        {
+            return vec![trigger];
+        }
+        let found = self.just_before(tensor, first, consumers);
+        if found.is_empty() {
+            self.anywhere_before(tensor, first, consumers).into_iter().collect()
+        } else {
+            found
+        }
+    }
+
+    /// The op from which the first consumer can be reached and that lies enough levels ahead of it: on the highest
+    /// such level, of several there the first in the file.
+    fn ahead(&mut self, tensor: TensorId, first: NodeId, consumers: &[NodeId]) -> Option<NodeId> {
+        let levels = &self.planner.analysis.levels;
+        let highest =
+            levels.level(first).checked_sub(self.planner.parameters.swapin_ahead)?.checked_sub(1)?;
+        let lowest = (highest + 1).saturating_sub(LEVELS_SEARCHED).max(self.lowest(tensor));
+        self.highest_ancestor(tensor, first, consumers, lowest, highest)
+    }
+
+    /// As [`Self::ahead`], with no limit but the producer: better early than at once.
+    fn anywhere_before(&mut self, tensor: TensorId, first: NodeId, consumers: &[NodeId]) -> Option<NodeId> {
+        let highest = self.planner.analysis.levels.level(first).checked_sub(1)?;
+        self.highest_ancestor(tensor, first, consumers, self.lowest(tensor), highest)
+    }
+
+    /// The lowest level that a trigger may have: one above the producer's.
+    fn lowest(&self, tensor: TensorId) -> u32 {
+        let Analysis { graph, levels, .. } = self.planner.analysis;
+        levels.level(graph.producer(tensor)) + 1
+    }
+
+    /// Searches back from an op over data edges.
+    fn highest_ancestor(
+        &mut self,
+        tensor: TensorId,
+        first: NodeId,
+        consumers: &[NodeId],
+        lowest: u32,
+        highest: u32,
+    ) -> Option<NodeId> {
+        let Analysis { graph, levels, .. } = self.planner.analysis;
+        if highest < lowest {
+            return None;
+        }
+        self.search += 1;
+        self.open.clear();
+        self.open.push(first);
+        let mut best: Option<(u32, NodeId)> = None;
+        while let Some(node) = self.open.pop() {
+            for &input in graph.data_inputs(node) {
+                let from = graph.producer(input);
+                if from.index() >= graph.len()
+                    || self.seen[from.index()] == self.search
+                    || levels.level(from) < lowest.max(best.map_or(0, |(level, _)| level))
+                    || graph.is_back_edge(from, node)
+                {
+                    continue;
+                }
+                self.seen[from.index()] = self.search;
+                self.open.push(from);
+                let level = levels.level(from);
+                let better = best.is_none_or(|(most, node)| level > most || level == most && from < node);
+                if level <= highest && better && self.may_trigger(from, tensor, consumers) {
+                    best = Some((level, from));
+                }
+            }
+        }
+        best.map(|(_, node)| node)
+    }
+
+    /// Whether an op may start the return of a tensor: on a GPU, and alive whenever the tensor is wanted.
+    fn may_trigger(&self, node: NodeId, tensor: TensorId, consumers: &[NodeId]) -> bool {
+        self.planner.is_active_on_gpu(node) && self.is_alive_for(node, tensor, consumers)
+    }
+
+    fn is_alive_for(&self, node: NodeId, tensor: TensorId, consumers: &[NodeId]) -> bool {
+        let Analysis { graph, flow, .. } = self.planner.analysis;
+        let producer = graph.producer(tensor);
+        flow.output_frame(node) == flow.output_frame(producer)
+            && consumers.iter().all(|&consumer| {
+                // A Merge is alive with any one of its inputs: what matters to it is when this one is.
+                let wanted = match graph.op(consumer).name() {
+                    "Merge" | "RefMerge" => flow.tensor_condition(graph, tensor),
+                    _ => flow.condition(consumer),
+                };
+                flow.implies(wanted, flow.condition(node))
+            })
+    }
+
+    /// The ops that the first consumer waits for anyway: its other inputs, or else what runs one level before it.
+    fn just_before(&self, tensor: TensorId, first: NodeId, consumers: &[NodeId]) -> Vec<NodeId> {
+        let Analysis { graph, levels, step, .. } = self.planner.analysis;
+        let producer = graph.producer(tensor);
+        let on_gpu = |node: &NodeId| {
+            node.index() < graph.len() && *node != producer && self.planner.gpus[node.index()].is_some()
+        };
+        let others = graph.data_inputs(first).iter().map(|&input| graph.producer(input));
+        let mut found: Vec<NodeId> = others
+            .filter(on_gpu)
+            .filter(|&node| !graph.is_back_edge(node, first) && self.is_alive_for(node, tensor, consumers))
+            .collect();
+        if found.is_empty()
+            && let Some(level) = levels.level(first).checked_sub(1)
+        {
+            // Ops that the consumer does not need may run before it only where they run in any case.
+            let in_step = consumers.iter().all(|&consumer| step.contains(consumer));
+            let level = if in_step { levels.nodes(level) } else { &[] };
+            found = level
+                .iter()
+                .copied()
+                .filter(on_gpu)
+                .filter(|&node| step.contains(node) && self.may_trigger(node, tensor, consumers))
+                .collect();
+        }
+        found.sort_by_key(|&node| (std::cmp::Reverse(levels.level(node)), node));
+        found.dedup();
+        found.truncate(MOST_TRIGGERS);
+        found
+    }
+}

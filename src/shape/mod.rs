@@ -1,0 +1,108 @@
+//! How large each tensor is.
+//!
+//! Shapes come from the file (`_output_shapes`) or from TensorFlow's own inference. A size that neither gives is unknown:
+//! it is counted and named, and nothing ever takes its place.
+
+use crate::graph::{Graph, TensorId, output_shapes};
+
+/// The dimensions of a tensor, -1 for each unknown one; none if even their number is unknown.
+pub type Shape = Option<Box<[i64]>>;
+
+/// A tensor whose size is more than memory can be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("tensor {tensor} has the shape {shape:?}: that many bytes do not fit in 64 bits")]
+pub struct SizeOverflow {
+    /// The tensor, `node:output`.
+    pub tensor: String,
+    /// Its dimensions.
+    pub shape: Vec<i64>,
+}
+
+/// The shape of each tensor of a graph.
+#[derive(Debug, Clone)]
+pub struct Shapes {
+    shapes: Vec<Shape>,
+}
+
+impl Shapes {
+    /// The shapes that the graph's nodes declare in `_output_shapes`.
+    pub fn declared(graph: &Graph) -> Shapes {
+        let mut shapes = vec![None; graph.tensor_count()];
+        for node in graph.node_ids() {
+            let Some(declared) = output_shapes(&graph.attrs(node)) else { continue };
+            for (tensor, shape) in graph.outputs(node).zip(declared) {
+                shapes[tensor.index()] = shape.map(Vec::into_boxed_slice);
+            }
+        }
+        Shapes { shapes }
+    }
+
+    /// The shape of a tensor.
+    pub fn get(&self, tensor: TensorId) -> Option<&[i64]> {
+        self.shapes[tensor.index()].as_deref()
+    }
+
+    /// Sets what is now known of a tensor's shape.
+    pub fn set(&mut self, tensor: TensorId, shape: Shape) {
+        self.shapes[tensor.index()] = shape;
+    }
+
+    /// How many dimensions a tensor has.
+    pub fn rank(&self, tensor: TensorId) -> Option<usize> {
+        self.get(tensor).map(<[i64]>::len)
+    }
+
+    /// Whether all dimensions are known.
+    pub fn is_static(&self, tensor: TensorId) -> bool {
+        self.get(tensor).is_some_and(|shape| shape.iter().all(|&size| size >= 0))
+    }
+}
+
+/// The bytes of each tensor of a graph.
+#[derive(Debug, Clone)]
+pub struct Sizes {
+    bytes: Vec<Option<u64>>,
+    unknown: Vec<TensorId>,
+}
+
+impl Sizes {
+    /// Multiplies out all shapes.
+    ///
+    /// # Errors
+    ///
+    /// If a tensor would have more than 2⁶⁴ bytes.
+    pub fn of(graph: &Graph, shapes: &Shapes) -> Result<Sizes, SizeOverflow> {
+        let mut sizes = Sizes { bytes: Vec::with_capacity(graph.tensor_count()), unknown: Vec::new() };
+        for tensor in graph.tensor_ids() {
+            let element = graph.output_type(tensor).dtype.size_in_bytes();
+            let bytes = match (element, shapes.get(tensor)) {
+                (Some(element), Some(shape)) if shape.iter().all(|&size| size >= 0) => {
+                    let product =
+                        shape.iter().try_fold(element, |product, &size| product.checked_mul(size as u64));
+                    Some(product.ok_or_else(|| SizeOverflow {
+                        tensor: graph.tensor_name(tensor).to_string(),
+                        shape: shape.to_vec(),
+                    })?)
+                }
+                // Strings, resources and variants have no size that a shape could tell.
+                (None, _) => None,
+                (Some(_), _) => {
+                    sizes.unknown.push(tensor);
+                    None
+                }
+            };
+            sizes.bytes.push(bytes);
+        }
+        Ok(sizes)
+    }
+
+    /// The bytes of a tensor, if its shape is known in full.
+    pub fn bytes(&self, tensor: TensorId) -> Option<u64> {
+        self.bytes[tensor.index()]
+    }
+
+    /// The tensors of numbers whose size is unknown.
+    pub fn unknown(&self) -> &[TensorId] {
+        &self.unknown
+    }
+}
