@@ -1,0 +1,257 @@
+//! From a plan to edits of the file.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::error::RewriteError;
+use super::names;
+use crate::format::{Edits, Model, Nodes};
+use crate::graph::{ControlFlow, Device, Graph, NodeId, TensorId};
+use crate::plan::{Order, Plan, Swap, SwapIn, graph_digest, swappable};
+use crate::proto::tensorflow::attr_value::{ListValue, Value};
+use crate::proto::tensorflow::{AttrValue, NodeDef};
+
+/// The op that is a swap: see [`super`].
+const SWAP_OP: &str = "PreventGradient";
+
+/// What a rewrite is to change.
+#[derive(Debug)]
+pub struct Rewritten {
+    /// The changes to the file.
+    pub edits: Edits,
+    /// How many control edges were added.
+    pub control_edges: usize,
+}
+
+/// Turns a plan into edits.
+///
+/// # Errors
+///
+/// If the plan is not one for this graph: see [`RewriteError`].
+pub fn rewrite(model: &Model, graph: &Graph, plan: &Plan) -> Result<Rewritten, RewriteError> {
+    if let Some(node) = names::first_added(model.nodes()) {
+        return Err(RewriteError::AlreadyRewritten { node: node.to_string() });
+    }
+    let found = graph_digest(graph);
+    if plan.graph.nodes != graph.len() || plan.graph.digest != found {
+        return Err(RewriteError::OtherGraph {
+            planned_nodes: plan.graph.nodes,
+            planned: plan.graph.digest.clone(),
+            nodes: graph.len(),
+            found,
+        });
+    }
+    let mut rewriter = Rewriter {
+        graph,
+        nodes: model.nodes(),
+        flow: ControlFlow::of(graph),
+        host: Device::parse(&plan.host_device)?,
+        by_name: graph.node_ids().map(|node| (graph.name(node), node)).collect(),
+        inputs: BTreeMap::new(),
+        added: Vec::new(),
+        control_edges: 0,
+    };
+    let mut swapped = HashSet::new();
+    for swap in &plan.swaps {
+        let tensor = rewriter.tensor(&swap.tensor)?;
+        if !swapped.insert(tensor) {
+            return Err(RewriteError::SwappedTwice { tensor: swap.tensor.clone() });
+        }
+        rewriter.swap(swap, tensor)?;
+    }
+    rewriter.orders(&plan.orders)?;
+    let inputs = rewriter.inputs.into_iter().map(|(node, inputs)| (node.index(), inputs)).collect();
+    Ok(Rewritten {
+        edits: Edits { inputs, added: rewriter.added, ..Edits::default() },
+        control_edges: rewriter.control_edges,
+    })
+}
+
+struct Rewriter<'a> {
+    graph: &'a Graph<'a>,
+    nodes: Nodes<'a>,
+    flow: ControlFlow,
+    host: Device,
+    by_name: HashMap<&'a str, NodeId>,
+    /// The new inputs of nodes that have some.
+    inputs: BTreeMap<NodeId, Vec<String>>,
+    added: Vec<NodeDef>,
+    control_edges: usize,
+}
+
+impl Rewriter<'_> {
+    fn node(&self, name: &str, role: &'static str) -> Result<NodeId, RewriteError> {
+        let found = self.by_name.get(name).copied();
+        found.ok_or_else(|| RewriteError::NoSuchNode { name: name.to_string(), role })
+    }
+
+    fn tensor(&self, name: &str) -> Result<TensorId, RewriteError> {
+        let found = name.rsplit_once(':').and_then(|(node, output)| {
+            let node = *self.by_name.get(node)?;
+            self.graph.outputs(node).nth(output.parse().ok()?)
+        });
+        found.ok_or_else(|| RewriteError::NoSuchTensor { tensor: name.to_string() })
+    }
+
+    fn swap(&mut self, swap: &Swap, tensor: TensorId) -> Result<(), RewriteError> {
+        if let Err(why) = swappable(self.graph, tensor) {
+            return Err(RewriteError::NotSwappable { tensor: swap.tensor.clone(), why });
+        }
+        let producer = self.graph.producer(tensor);
+        let (name, output) = (self.graph.name(producer), self.graph.output_index(tensor));
+        let mut source = names::input(name, output);
+        if !swap.waiting.is_empty() {
+            let swap_out = names::swap_out(name, output);
+            let message = format!("{swap_out}: copies a tensor to host memory; {ADVICE}");
+            self.add_swap_op(swap_out.clone(), tensor, vec![source], message);
+            for waiting in &swap.waiting {
+                let waiting = self.node(waiting, "an op that waits")?;
+                self.check_frames(producer, waiting)?;
+                self.add_control_input(waiting, &swap_out);
+            }
+            source = swap_out;
+        }
+        for (number, swap_in) in swap.swap_ins.iter().enumerate() {
+            self.swap_in(swap, swap_in, tensor, number, &source)?;
+        }
+        Ok(())
+    }
+
+    fn swap_in(
+        &mut self,
+        swap: &Swap,
+        swap_in: &SwapIn,
+        tensor: TensorId,
+        number: usize,
+        source: &str,
+    ) -> Result<(), RewriteError> {
+        let producer = self.graph.producer(tensor);
+        let name = names::swap_in(self.graph.name(producer), self.graph.output_index(tensor), number);
+        let mut inputs = vec![source.to_string()];
+        for trigger in &swap_in.triggers {
+            let trigger = self.node(trigger, "a trigger")?;
+            if self.flow.output_frame(trigger) != self.flow.output_frame(producer) {
+                return Err(self.across_frames(producer, trigger));
+            }
+            inputs.push(format!("^{}", self.graph.name(trigger)));
+            self.control_edges += 1;
+        }
+        for consumer in &swap_in.consumers {
+            let consumer_id = self.node(consumer, "a consumer")?;
+            self.check_frames(producer, consumer_id)?;
+            if !self.redirect(consumer_id, tensor, &name) {
+                return Err(RewriteError::NotAConsumer {
+                    tensor: swap.tensor.clone(),
+                    consumer: consumer.clone(),
+                });
+            }
+        }
+        let message = format!("{name}: brings a tensor back from host memory; {ADVICE}");
+        self.add_swap_op(name, tensor, inputs, message);
+        Ok(())
+    }
+
+    /// Lets all inputs of a consumer that read the tensor read another node. Whether there were any.
+    fn redirect(&mut self, consumer: NodeId, tensor: TensorId, to: &str) -> bool {
+        let slots = self.graph.data_inputs(consumer).iter().enumerate().filter(|(_, read)| **read == tensor);
+        let slots: Vec<usize> = slots.map(|(slot, _)| slot).collect();
+        let original: Vec<&str> = self.nodes.inputs(consumer.index()).collect();
+        let inputs = self.inputs_of(consumer);
+        let mut redirected = false;
+        for slot in slots {
+            // Another swap-in may have been here.
+            if inputs[slot] == original[slot] {
+                inputs[slot] = names::like(original[slot], to);
+                redirected = true;
+            }
+        }
+        redirected
+    }
+
+    fn orders(&mut self, orders: &[Order]) -> Result<(), RewriteError> {
+        // One op for all that a node waits for.
+        let mut before: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+        for order in orders {
+            let first = self.node(&order.before, "an op that runs first")?;
+            let second = self.node(&order.after, "an op that runs second")?;
+            self.check_frames(first, second)?;
+            let firsts = before.entry(second).or_default();
+            if !firsts.contains(&first) {
+                firsts.push(first);
+            }
+        }
+        for (number, (second, firsts)) in before.into_iter().enumerate() {
+            let name = names::order(number);
+            self.add_control_input(second, &name);
+            self.control_edges += firsts.len();
+            self.added.push(NodeDef {
+                name,
+                op: "NoOp".to_string(),
+                input: firsts.into_iter().map(|first| format!("^{}", self.graph.name(first))).collect(),
+                device: self.nodes.device(second.index()).to_string(),
+                ..NodeDef::default()
+            });
+        }
+        Ok(())
+    }
+
+    fn inputs_of(&mut self, node: NodeId) -> &mut Vec<String> {
+        let nodes = self.nodes;
+        self.inputs.entry(node).or_insert_with(|| nodes.inputs(node.index()).map(str::to_string).collect())
+    }
+
+    fn add_control_input(&mut self, node: NodeId, from: &str) {
+        self.inputs_of(node).push(format!("^{from}"));
+        self.control_edges += 1;
+    }
+
+    fn check_frames(&self, from: NodeId, to: NodeId) -> Result<(), RewriteError> {
+        if self.flow.output_frame(from) == self.flow.frame(to) {
+            Ok(())
+        } else {
+            Err(self.across_frames(from, to))
+        }
+    }
+
+    fn across_frames(&self, first: NodeId, second: NodeId) -> RewriteError {
+        RewriteError::AcrossFrames {
+            first: self.graph.name(first).to_string(),
+            second: self.graph.name(second).to_string(),
+        }
+    }
+
+    fn add_swap_op(&mut self, name: String, tensor: TensorId, inputs: Vec<String>, message: String) {
+        let producer = self.graph.producer(tensor);
+        let dtype = self.graph.output_type(tensor).dtype;
+        let mut attr = BTreeMap::from([
+            ("T".to_string(), attr_value(Value::Type(dtype.number()))),
+            ("message".to_string(), attr_value(Value::S(message.into_bytes()))),
+        ]);
+        if let Some(shapes) = self.output_shapes(tensor) {
+            attr.insert("_output_shapes".to_string(), shapes);
+        }
+        self.added.push(NodeDef {
+            name,
+            op: SWAP_OP.to_string(),
+            input: inputs,
+            device: self.graph.device(producer).host(&self.host).to_string(),
+            attr,
+            ..NodeDef::default()
+        });
+    }
+
+    /// The attribute `_output_shapes` with the shape of one tensor, where its producer has the attribute.
+    fn output_shapes(&self, tensor: TensorId) -> Option<AttrValue> {
+        let producer = self.graph.producer(tensor);
+        let all = self.nodes.attr(producer.index(), "_output_shapes")?;
+        let Some(Value::List(list)) = all.value else { return None };
+        let shape = list.shape.into_iter().nth(self.graph.output_index(tensor) as usize)?;
+        Some(attr_value(Value::List(ListValue { shape: vec![shape], ..ListValue::default() })))
+    }
+}
+
+/// What a swap op tells who differentiates through it.
+const ADVICE: &str = "gradients cannot be taken of a rewritten graph: rewrite the training graph instead";
+
+fn attr_value(value: Value) -> AttrValue {
+    AttrValue { value: Some(value) }
+}

@@ -1,0 +1,29 @@
+//! Carrying out a plan, and undoing it.
+//!
+//! # The form of a rewritten graph
+//!
+//! Everything that is added has a name under `lms/`:
+//!
+//! - `lms/swap_in/NODE/OUTPUT_USE` on the host reads the tensor, waits for its triggers, and is read by the consumers in
+//!   the tensor's place. TensorFlow's partitioner puts a copy to the host before it and a copy to the GPU behind it:
+//!   this one op is a whole swap.
+//! - `lms/swap_out/NODE/OUTPUT` on the host reads the tensor too. It is there only where other ops must wait until the
+//!   tensor is out: they have it as a control input, and the swap-ins read it.
+//! - `lms/order/NUMBER` is a `NoOp` between ops that must run one after the other.
+//!
+//! The swap ops are `PreventGradient`: an identity that passes the buffer on without a copy, that Grappler neither
+//! removes nor moves in any configuration, and that fails with its message where someone differentiates through a
+//! swap. Two of them are never merged, since their messages differ.
+//!
+//! All control edges between original ops go through `lms/` ops. So whatever was added can be told from what was there,
+//! and [`strip`] returns the original graph.
+
+mod apply;
+mod error;
+mod names;
+mod strip;
+
+pub use apply::{Rewritten, rewrite};
+pub use error::RewriteError;
+pub use names::is_added;
+pub use strip::strip;

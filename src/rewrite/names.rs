@@ -1,0 +1,42 @@
+//! The names of added ops.
+
+use crate::format::Nodes;
+
+/// Where swap-ins are.
+const SWAP_IN: &str = "lms/swap_in/";
+/// Where swap-outs are.
+const SWAP_OUT: &str = "lms/swap_out/";
+/// Where orders are.
+const ORDER: &str = "lms/order/";
+
+/// Whether a node of this name was added by a rewrite.
+pub fn is_added(name: &str) -> bool {
+    [SWAP_IN, SWAP_OUT, ORDER].iter().any(|scope| name.starts_with(scope))
+}
+
+/// The first added node of a graph.
+pub(super) fn first_added(nodes: Nodes<'_>) -> Option<&str> {
+    (0..nodes.len()).map(|node| nodes.name(node)).find(|name| is_added(name))
+}
+
+pub(super) fn swap_in(node: &str, output: u32, number: usize) -> String {
+    format!("{SWAP_IN}{node}/{output}_{number}")
+}
+
+pub(super) fn swap_out(node: &str, output: u32) -> String {
+    format!("{SWAP_OUT}{node}/{output}")
+}
+
+pub(super) fn order(number: usize) -> String {
+    format!("{ORDER}{number}")
+}
+
+/// How an input is written that reads an output, or `^node` for a control input.
+pub(super) fn input(node: &str, output: u32) -> String {
+    if output == 0 { node.to_string() } else { format!("{node}:{output}") }
+}
+
+/// An input that is written like `old` (with or without `:0`) but reads the first output of another node.
+pub(super) fn like(old: &str, node: &str) -> String {
+    if old.ends_with(":0") { format!("{node}:0") } else { node.to_string() }
+}

@@ -1,0 +1,62 @@
+//! Taking all LMS ops out again.
+
+use std::collections::HashMap;
+
+use super::error::RewriteError;
+use super::names;
+use crate::format::{Edits, Model};
+
+/// The edits that turn a rewritten graph into the one that it was made from.
+///
+/// # Errors
+///
+/// If there are no LMS ops, or some that do not have their form.
+pub fn strip(model: &Model) -> Result<Edits, RewriteError> {
+    let nodes = model.nodes();
+    let mut edits = Edits::default();
+    // What each swap op reads.
+    let mut sources: HashMap<&str, &str> = HashMap::new();
+    for node in 0..nodes.len() {
+        let name = nodes.name(node);
+        if names::is_added(name) {
+            edits.removed.insert(node);
+            if let Some(source) = nodes.inputs(node).next().filter(|input| !input.starts_with('^')) {
+                sources.insert(name, source);
+            }
+        }
+    }
+    if edits.removed.is_empty() {
+        return Err(RewriteError::NothingToStrip);
+    }
+    for node in (0..nodes.len()).filter(|node| !edits.removed.contains(node)) {
+        if nodes.inputs(node).any(|input| names::is_added(input.trim_start_matches('^'))) {
+            let inputs: Result<Vec<_>, _> =
+                nodes.inputs(node).filter_map(|input| original_input(input, &sources).transpose()).collect();
+            edits.inputs.insert(node, inputs?);
+        }
+    }
+    Ok(edits)
+}
+
+/// What an input was before the rewrite; none for a control input that was not there.
+fn original_input(input: &str, sources: &HashMap<&str, &str>) -> Result<Option<String>, RewriteError> {
+    if let Some(control) = input.strip_prefix('^') {
+        return Ok((!names::is_added(control)).then(|| input.to_string()));
+    }
+    let mut source = input;
+    // A swap-in reads the tensor or its swap-out: two steps at most.
+    for _ in 0..3 {
+        let name = source.strip_suffix(":0").unwrap_or(source);
+        match sources.get(name) {
+            Some(&next) => source = next,
+            None if names::is_added(name) => break,
+            None if source == input => return Ok(Some(input.to_string())),
+            None if source.contains(':') => return Ok(Some(source.to_string())),
+            None => return Ok(Some(names::like(input, source))),
+        }
+    }
+    Err(RewriteError::UnknownForm {
+        node: input.to_string(),
+        what: "it does not lead back to a tensor of the original graph",
+    })
+}
