@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Exports TensorFlow training graphs; `export_models.py --help` says how."""
+
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import warnings
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # graphs are made, and tried, on the CPU
+
+import tensorflow as tf  # noqa: E402
+
+from exporting import RUN_ENVIRONMENT, files, manifest, options, testdata, training  # noqa: E402
+from models import MODELS  # noqa: E402
+
+tf1 = tf.compat.v1
+
+
+def main(arguments):
+    chosen = options.parse(arguments)
+    tf.get_logger().setLevel("ERROR")
+    warnings.filterwarnings("ignore", module="tf_keras")  # its advice to leave graph mode
+    if chosen.testdata:
+        testdata.make(chosen.testdata, chosen.only)
+    else:
+        export(MODELS[chosen.model], chosen, arguments)
+
+
+def export(model, chosen, arguments):
+    """Writes one graph and its manifest."""
+    if getattr(chosen, "tf2_saved_model", None):
+        path, about = export_tf2(model, chosen)
+    else:
+        path, about = export_v1(model, chosen)
+    about = {"name": path.stem, "file": path.name, "command": command(arguments, path), **about}
+    if chosen.reference_steps:
+        about["reference"] = try_out(path, about, chosen.reference_steps)
+    manifest.write(about, path)
+    print(f"{path}: {about['nodes']} nodes, {about['bytes']} bytes")
+
+
+def export_v1(model, chosen):
+    """A graph as TensorFlow 1 makes it, control flow with Switch and Merge included."""
+    tf1.disable_eager_execution()
+    tf1.disable_control_flow_v2()
+    made = training.build(model, chosen)
+    if chosen.saved_model:
+        path = pathlib.Path(chosen.saved_model)
+        files.write_saved_model(made, path)
+    else:
+        path = pathlib.Path(chosen.output)
+        meta = files.meta_graph(made, shapes=not chosen.no_shapes)
+        files.write_message(meta.graph_def if chosen.graphdef else meta, path, chosen.text)
+    return path, manifest.describe(made, model, chosen, path)
+
+
+def export_tf2(model, chosen):
+    """A training step as TensorFlow 2 makes it, a function in a SavedModel."""
+    path = pathlib.Path(chosen.tf2_saved_model)
+    step = model.tf2_training_step(chosen)
+    files.write_tf2_saved_model(step, path)
+    return path, manifest.describe_tf2(model, chosen, path)
+
+
+def try_out(path, about, steps):
+    """The losses of some steps, from a process of its own: nothing but the file and the manifest goes into it."""
+    run = subprocess.run(
+        [sys.executable, "-m", "exporting.reference", path.resolve(), str(steps)],
+        input=json.dumps(about),
+        cwd=pathlib.Path(__file__).parent,
+        env={**os.environ, **RUN_ENVIRONMENT},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    if run.returncode:
+        raise SystemExit(f"{path}: written, but it does not train; see above")
+    return json.loads(run.stdout)
+
+
+def command(arguments, path):
+    """The command line that makes the file again, in the folder of the file."""
+    words = [path.name if pathlib.Path(word) == path else word for word in arguments]
+    return shlex.join(["scripts/export_models.py", *words])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,107 @@
+"""Describes an exported file in a JSON file beside it: what a program must know to train the graph."""
+
+import collections
+import json
+
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+
+def describe(training, model, options, path):
+    """The manifest of a v1 training graph."""
+    graph = training.graph
+    operations = graph.get_operations()
+    with graph.as_default():
+        variables = tf1.global_variables()
+        trainable = tf1.trainable_variables()
+    return {
+        **describe_file(options, path),
+        **describe_model(model, options),
+        "inputs": [describe_input(each, tensor) for each, tensor in zip(training.inputs, training.placeholders)],
+        "train_op": training.train_op.name,
+        "init_op": training.init_op.name,
+        "loss": training.loss.name,
+        "variables": {
+            "kind": "reference" if options.ref_variables else "resource",
+            "global": len(variables),
+            "trainable": len(trainable),
+            "parameters": sum(variable.shape.num_elements() for variable in trainable),
+        },
+        "nodes": len(operations),
+        "functions": 0,
+        "op_types": count_ops(operation.type for operation in operations),
+        "tensorflow": tf.__version__,
+    }
+
+
+def describe_file(options, path):
+    """What the bytes are."""
+    if path.is_dir():
+        return {
+            "format": "SavedModel",
+            "tags": ["train"],
+            "encoding": "binary",
+            "output_shapes": True,
+            "bytes": sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+        }
+    return {
+        "format": "GraphDef" if options.graphdef else "MetaGraphDef",
+        "encoding": "text" if options.text else "binary",
+        "output_shapes": not options.no_shapes,
+        "bytes": path.stat().st_size,
+    }
+
+
+def describe_model(model, options):
+    """What was asked for."""
+    return {
+        "model": model.name,
+        "summary": model.summary,
+        "batch_size": options.feed_batch,
+        "batch_fixed": options.static_batch is not None,
+        "size": options.feed_size,
+        "size_fixed": options.static_size is not None,
+        "classes": options.classes,
+        "optimizer": options.optimizer,
+        "learning_rate": options.learning_rate,
+        "data_format": options.data_format,
+        "device": options.device or "",
+        "seed": options.seed,
+        "options": {name: getattr(options, name) for name in sorted(model.flags)},
+    }
+
+
+def describe_input(each, tensor):
+    return {
+        "name": tensor.name,
+        **each.feed,
+        "dtype": each.dtype.name,
+        "shape": tensor.shape.as_list(),
+        "feed_shape": each.feed_shape,
+        "op_type": tensor.op.type,
+    }
+
+
+def count_ops(types):
+    """How many operations of each type, the most frequent first."""
+    return dict(sorted(collections.Counter(types).items(), key=lambda item: (-item[1], item[0])))
+
+
+def write(manifest, path):
+    """Writes the manifest beside the file: that of `a/b.meta` is `a/b.json`."""
+    path.with_suffix(".json").write_text(to_json(manifest) + "\n")
+
+
+def to_json(value, indent=""):
+    """JSON with short lists and objects on one line each, to be read by people too."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, (dict, list)) or len(indent) + len(flat) <= 160:
+        return flat
+    inner = indent + "  "
+    if isinstance(value, list):
+        items = [to_json(item, inner) for item in value]
+    else:
+        items = [f"{json.dumps(key)}: {to_json(item, inner)}" for key, item in value.items()]
+    left, right = "{}" if isinstance(value, dict) else "[]"
+    return f"{left}\n" + ",\n".join(inner + item for item in items) + f"\n{indent}{right}"

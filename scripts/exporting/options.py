@@ -1,0 +1,225 @@
+"""The command line."""
+
+import argparse
+
+from models import MODELS
+from models.model import FREE
+
+from .training import OPTIMIZERS
+
+DESCRIPTION = """\
+Exports TensorFlow training graphs: forward, backward and optimizer.
+
+A graph is written with its initialization, train step and loss in the standard collections (init_op, train_op, losses), a
+signature "train" that names its inputs, and a manifest beside it (NAME.json) that says how to feed it."""
+
+EXAMPLES = """\
+examples:
+  ResNet50, batch 1, images of 2000x2000, as binary MetaGraphDef:
+    export_models.py resnet50 --batch 1 --size 2000 -o resnet50_2000_b1.meta
+
+  batch size left open, reference variables (VariableV2), momentum:
+    export_models.py mnist_cnn --batch free --ref-variables --optimizer momentum -o mnist.meta
+
+  a bare GraphDef without shapes; then the same graph as text:
+    export_models.py cond_cnn --graphdef --no-shapes -o cond.pb
+    export_models.py cond_cnn --graphdef --no-shapes --text -o cond.pbtxt
+
+  train it for three steps on the CPU, from the file, and put the losses into the manifest:
+    export_models.py unet3d --batch 1 --size 16 --reference-steps 3 -o unet3d_16_b1.meta
+
+  the whole folder of test data:
+    export_models.py --testdata testdata
+
+'export_models.py MODEL --help' lists a model's own flags and defaults."""
+
+# Flags that only some models have. A model's `flags` says which, and the default.
+SPECIFIC = {
+    "dynamic_learning_phase": {
+        "action": "store_true",
+        "help": "decide between training and inference at run time, by a boolean placeholder and tf.cond",
+    },
+    "base_filters": {"type": int, "metavar": "N", "help": "filters of the first convolution"},
+    "depth": {"type": int, "metavar": "N", "help": "levels, each of half the size of the one before"},
+    "steps": {"type": int, "metavar": "N", "help": "length of the sequence"},
+}
+
+
+def flag(name):
+    """`base_filters` as the user writes it."""
+    return "--" + name.replace("_", "-")
+
+
+def count_or_free(text):
+    """A number above zero, or the word that leaves it open."""
+    if text == FREE:
+        return FREE
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected a number above 0, or '{FREE}', not '{text}'")
+    return value
+
+
+class Parser(argparse.ArgumentParser):
+    """Takes no abbreviations, and keeps the layout of its texts."""
+
+    def __init__(self, **settings):
+        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+
+
+def parser():
+    """The parser of the whole command line, with one for each model below it."""
+    top = Parser(prog="export_models.py", description=DESCRIPTION, epilog=EXAMPLES)
+    top.add_argument("--testdata", metavar="DIR", help="make the project's folder of test data")
+    top.add_argument(
+        "--only", metavar="NAME", action="append", help="with --testdata: only this entry (may be repeated)"
+    )
+    subparsers = top.add_subparsers(dest="model", metavar="MODEL", title="models", parser_class=Parser)
+    for model in MODELS.values():
+        add_model(subparsers.add_parser(model.name, help=model.summary, description=model.summary), model)
+    return top
+
+
+def add_model(sub, model):
+    graph = sub.add_argument_group("the graph")
+    graph.add_argument(
+        "--batch", type=count_or_free, default=model.batch, metavar="N|free", help=f"batch size (default {model.batch})"
+    )
+    graph.add_argument(
+        "--size",
+        type=count_or_free,
+        default=model.size,
+        metavar="N|free",
+        help=f"height and width, and depth of a volume (default {model.size})",
+    )
+    graph.add_argument("--classes", type=int, default=model.classes, metavar="N", help=f"(default {model.classes})")
+    graph.add_argument(
+        "--optimizer", choices=sorted(OPTIMIZERS), default=model.optimizer, help=f"(default {model.optimizer})"
+    )
+    graph.add_argument(
+        "--learning-rate", type=float, default=model.learning_rate, metavar="X", help=f"(default {model.learning_rate})"
+    )
+    graph.add_argument(
+        "--ref-variables", action="store_true", help="reference variables (VariableV2) in place of resource variables"
+    )
+    graph.add_argument(
+        "--data-format",
+        choices=["channels_last", "channels_first"],
+        default="channels_last",
+        help="CPUs run channels_last only (default)",
+    )
+    graph.add_argument(
+        "--device", metavar="NAME", help="put all operations on this device, such as /device:GPU:0 (default: on none)"
+    )
+    graph.add_argument(
+        "--seed", type=int, default=87654321, metavar="N", help="seed of all random operations (default 87654321)"
+    )
+    if model.flags:
+        own = sub.add_argument_group(f"{model.name} only")
+        for name, default in model.flags.items():
+            settings = dict(SPECIFIC[name])
+            if settings.get("action") != "store_true":
+                settings["help"] += f" (default {default})"
+            own.add_argument(flag(name), default=default, **settings)
+    file = sub.add_argument_group("the file")
+    target = file.add_mutually_exclusive_group()
+    target.add_argument("-o", "--output", metavar="FILE", help="(default MODEL_SIZE_bBATCH.meta, .pb or .pbtxt)")
+    target.add_argument("--saved-model", metavar="DIR", help="write a SavedModel, with initial values of the variables")
+    if model.tf2_training_step:
+        target.add_argument(
+            "--tf2-saved-model", metavar="DIR", help="write a SavedModel of a TensorFlow 2 training step, a tf.function"
+        )
+    file.add_argument("--graphdef", action="store_true", help="a bare GraphDef in place of a MetaGraphDef")
+    file.add_argument("--text", action="store_true", help="text in place of binary")
+    file.add_argument("--no-shapes", action="store_true", help="leave out the attribute _output_shapes")
+    file.add_argument(
+        "--reference-steps",
+        type=int,
+        default=0,
+        metavar="N",
+        help="train the written graph for N steps on the CPU and record the losses in the manifest",
+    )
+
+
+def parse(arguments):
+    """The options of one run, checked."""
+    top = parser()
+    options, unknown = top.parse_known_args(arguments)
+    model = MODELS.get(options.model)
+    if unknown:
+        top.error(explain_unknown(unknown[0], model))
+    if options.testdata:
+        if model:
+            top.error("--testdata makes the whole folder: give no model with it, or --only NAME")
+        return options
+    if options.only:
+        top.error("--only goes with --testdata")
+    if not model:
+        top.error(f"which model? One of {', '.join(MODELS)}; or --testdata DIR")
+    check(top, options, model)
+    settle(options, model)
+    return options
+
+
+def explain_unknown(argument, model):
+    """Why an argument is not understood."""
+    name = argument.split("=")[0].lstrip("-").replace("-", "_")
+    owners = [other.name for other in MODELS.values() if name in other.flags]
+    if owners and model:
+        return f"{model.name} has no {flag(name)}: it is a flag of {', '.join(owners)}"
+    if model:
+        return f"{argument}: not understood; 'export_models.py {model.name} --help' lists the flags"
+    return f"{argument}: not understood; a model's flags come after its name"
+
+
+def check(top, options, model):
+    """Stops at what the model cannot do, and says what it can."""
+    problems = [
+        (
+            options.size == FREE and not model.free_size,
+            f"{model.name} needs a fixed --size: its dense layer has a weight for each pixel",
+        ),
+        (
+            options.data_format == "channels_first" and not model.channels_first,
+            f"{model.name} has channels last only",
+        ),
+        (
+            options.ref_variables and model.resource_variables_only,
+            f"{model.name} has no --ref-variables: Keras makes resource variables only",
+        ),
+        (
+            options.size != FREE and options.size < model.smallest,
+            f"--size {options.size}: {model.name} needs at least {model.smallest}",
+        ),
+        (options.classes < 2, f"--classes {options.classes}: expected at least 2"),
+        (options.reference_steps < 0, f"--reference-steps {options.reference_steps}: expected 0 or more"),
+    ]
+    directory = options.saved_model or getattr(options, "tf2_saved_model", None)
+    for name in ["graphdef", "text", "no_shapes"]:
+        problems.append((directory and getattr(options, name), f"{flag(name)} does not go with a SavedModel"))
+    problems += [
+        (getattr(options, name, 1) < 1, f"{flag(name)} {getattr(options, name, 1)}: expected a number above 0")
+        for name in ["base_filters", "depth", "steps"]
+    ]
+    for wrong, message in problems:
+        if wrong:
+            top.error(message)
+    if model.check:
+        message = model.check(options)
+        if message:
+            top.error(message)
+
+
+def settle(options, model):
+    """Derives what follows from the flags: static shapes, shapes to feed, the name of the file."""
+    options.static_batch = None if options.batch == FREE else options.batch
+    options.static_size = None if options.size == FREE else options.size
+    options.feed_batch = options.static_batch or model.batch
+    options.feed_size = options.static_size or model.size
+    if not options.output:
+        suffix = ".pbtxt" if options.text else ".pb" if options.graphdef else ".meta"
+        batch = "N" if options.batch == FREE else options.batch
+        options.output = f"{model.name}_{options.size}_b{batch}{suffix}"

@@ -1,0 +1,189 @@
+"""The layers the models are made of.
+
+A `Network` holds what a whole model has in common (layout, precision, kind of variables, whether it trains) so that the
+models read as the papers describe them. Variables come from `tf.compat.v1.get_variable` inside variable scopes: building a
+model a second time under `reuse=True` shares them, as a second tower does.
+"""
+
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+
+class Network:
+    """One model under construction."""
+
+    def __init__(self, data_format="channels_last", ref_variables=False, fp16=False):
+        self.channels_first = data_format == "channels_first"
+        self.ref_variables = ref_variables
+        self.dtype = tf.float16 if fp16 else tf.float32
+        self.decayed = []  # kernels that weight decay applies to
+
+    # --- layout ---------------------------------------------------------------------------------------------------
+
+    def layout(self, rank):
+        """TensorFlow's name of the data format of a tensor with `rank` dimensions."""
+        if rank == 5:
+            return "NCDHW" if self.channels_first else "NDHWC"
+        return "NCHW" if self.channels_first else "NHWC"
+
+    @property
+    def channel_axis(self):
+        return 1 if self.channels_first else -1
+
+    def spatial_axes(self, x):
+        """The axes of height and width (and depth)."""
+        first = 2 if self.channels_first else 1
+        return list(range(first, first + x.shape.rank - 2))
+
+    def channels(self, x):
+        return x.shape[self.channel_axis]
+
+    def per_axis(self, x, value):
+        """`value` for each spatial axis and 1 for the others: strides, windows, rates."""
+        spatial = self.spatial_axes(x)
+        return [value if axis in spatial else 1 for axis in range(x.shape.rank)]
+
+    # --- variables ------------------------------------------------------------------------------------------------
+
+    def variable(self, name, shape, initializer, trainable=True, decay=False):
+        """A float32 variable, read in the network's precision."""
+        variable = tf1.get_variable(
+            name,
+            shape,
+            tf.float32,
+            initializer,
+            trainable=trainable,
+            use_resource=not self.ref_variables,
+        )
+        if decay:
+            self.decayed.append(variable)
+        return tf.cast(variable, self.dtype) if trainable else variable
+
+    def weight_decay(self, factor):
+        """The L2 penalty over the kernels made so far."""
+        return factor * tf.add_n([tf.nn.l2_loss(kernel) for kernel in self.decayed])
+
+    # --- layers with variables --------------------------------------------------------------------------------------
+
+    def conv(self, x, filters, kernel, name, stride=1, rate=1, padding="SAME", bias=True, initializer=None):
+        """A convolution in two or three dimensions, after the rank of `x`."""
+        with tf1.variable_scope(name):
+            dimensions = x.shape.rank - 2
+            shape = [kernel] * dimensions + [self.channels(x), filters]
+            initializer = initializer or tf1.variance_scaling_initializer(scale=2.0)
+            weights = self.variable("kernel", shape, initializer, decay=True)
+            convolve = tf.nn.conv3d if dimensions == 3 else tf.nn.conv2d
+            y = convolve(
+                x,
+                weights,
+                strides=self.per_axis(x, stride),
+                padding=padding,
+                data_format=self.layout(x.shape.rank),
+                dilations=self.per_axis(x, rate),
+            )
+            return self.bias(y) if bias else y
+
+    def bias(self, x):
+        """Adds a vector over the channels."""
+        vector = self.variable("bias", [self.channels(x)], tf1.zeros_initializer())
+        layout = "NCHW" if self.channels_first else "NHWC"  # BiasAdd's names; they hold for any rank
+        return tf1.nn.bias_add(x, vector, data_format=layout)
+
+    def dense(self, x, units, name, initializer=None):
+        """A fully connected layer over the last axis of a matrix."""
+        with tf1.variable_scope(name):
+            initializer = initializer or tf1.glorot_uniform_initializer()
+            weights = self.variable("kernel", [x.shape[-1], units], initializer, decay=True)
+            vector = self.variable("bias", [units], tf1.zeros_initializer())
+            return tf.nn.bias_add(tf.matmul(x, weights), vector)
+
+    def batch_norm(self, x, name, training=True, momentum=0.99, epsilon=1e-3):
+        """Fused batch normalization.
+
+        `training` is True, or a boolean tensor; then a v1 `tf.cond` chooses, which holds the update of the moving averages.
+        With True the updates go to the collection `update_ops`.
+        """
+        with tf1.variable_scope(name):
+            shape = [self.channels(x)]
+            scale = self.statistics("gamma", shape, tf1.ones_initializer(), trainable=True)
+            offset = self.statistics("beta", shape, tf1.zeros_initializer(), trainable=True)
+            mean = self.statistics("moving_mean", shape, tf1.zeros_initializer())
+            variance = self.statistics("moving_variance", shape, tf1.ones_initializer())
+            layout = self.layout(x.shape.rank)
+
+            def normalize():
+                y, batch_mean, batch_variance = tf1.nn.fused_batch_norm(
+                    x, scale, offset, epsilon=epsilon, data_format=layout
+                )
+                updates = [
+                    tf1.assign_sub(moving, (moving - current) * (1 - momentum))
+                    for moving, current in [(mean, batch_mean), (variance, batch_variance)]
+                ]
+                return y, updates
+
+            def normalize_and_update():
+                y, updates = normalize()
+                with tf.control_dependencies(updates):
+                    return tf.identity(y)
+
+            def infer():
+                y, _, _ = tf1.nn.fused_batch_norm(
+                    x, scale, offset, mean, variance, epsilon=epsilon, data_format=layout, is_training=False
+                )
+                return y
+
+            if training is not True:
+                return tf1.cond(training, normalize_and_update, infer)
+            y, updates = normalize()
+            for update in updates:
+                tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, update)
+            return y
+
+    def statistics(self, name, shape, initializer, trainable=False):
+        """A variable that stays float32 whatever the precision: batch normalization computes with these."""
+        return tf1.get_variable(
+            name, shape, tf.float32, initializer, trainable=trainable, use_resource=not self.ref_variables
+        )
+
+    # --- layers without variables -----------------------------------------------------------------------------------
+
+    def pool(self, x, kind, window, stride=None, padding="SAME"):
+        """Maximum or average (`kind` is "max" or "avg") over windows, in two or three dimensions."""
+        pools = {
+            (4, "max"): tf.nn.max_pool2d,
+            (4, "avg"): tf.nn.avg_pool2d,
+            (5, "max"): tf.nn.max_pool3d,
+            (5, "avg"): tf.nn.avg_pool3d,
+        }
+        return pools[x.shape.rank, kind](
+            x,
+            ksize=self.per_axis(x, window),
+            strides=self.per_axis(x, stride or window),
+            padding=padding,
+            data_format=self.layout(x.shape.rank),
+        )
+
+    def global_mean(self, x, keepdims=False):
+        """The mean over all positions, one vector for each image."""
+        return tf.reduce_mean(x, self.spatial_axes(x), keepdims=keepdims)
+
+    def concat(self, tensors):
+        """Joins along the channels."""
+        return tf.concat(tensors, self.channel_axis)
+
+
+def flatten(x):
+    """One row for each element of the batch, which may be unknown."""
+    return tf.reshape(x, [-1, x.shape[1:].num_elements()])
+
+
+def size_of(x, axis):
+    """The length of an axis: a number where it is known, else a tensor."""
+    return tf.shape(x)[axis] if x.shape[axis] is None else x.shape[axis]
+
+
+def cross_entropy(logits, labels):
+    """Mean softmax cross entropy with integer labels, in float32."""
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=tf.cast(logits, tf.float32))
+    return tf.reduce_mean(losses)
