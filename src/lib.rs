@@ -1,4 +1,6 @@
 //! Large Model Support for serialized TensorFlow graphs.
 
+pub mod dtype;
 pub mod format;
+pub mod ops;
 pub mod proto;
