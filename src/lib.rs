@@ -4,3 +4,4 @@ pub mod dtype;
 pub mod format;
 pub mod ops;
 pub mod proto;
+pub mod verify;
