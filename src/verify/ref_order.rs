@@ -4,9 +4,11 @@
 //! may then see the value of the next step, unless the graph orders it against each op that writes to the variable.
 //! Optimizers mostly do, by their gates; here it is shown for each pair, or refused. (Resource variables are
 //! copied when they are written to while someone reads.)
+//!
+//! A swap of a buffer copies it. Who read the buffer after an update must not read a copy from before it.
 
 use super::frames::{FrameId, Frames};
-use super::graph::{Graph, NONE, NodeId, Role};
+use super::graph::{Graph, NONE, NodeId};
 use super::op_facts::{self, Flow};
 use super::report::{Report, ViolationKind};
 use super::step;
@@ -39,19 +41,30 @@ pub(super) fn check(
     let read: Vec<NodeId> = readers.iter().map(|reader| reader.buffer).collect();
     updates.retain(|update| read.binary_search(&update.buffer).is_ok());
     let mut reach = Reach::new(graph, frames, order);
+    let copies = graph.ids().any(|node| graph.role(node).is_swap() && buffers.of(node).is_some());
     for batch in updates.chunks(64) {
         reach.run(batch);
+        if copies {
+            reach.find_stale(&buffers);
+        }
         let (Some(first), Some(last)) = (batch.first(), batch.last()) else { continue };
         let start = readers.partition_point(|reader| reader.buffer < first.buffer);
         let end = readers.partition_point(|reader| reader.buffer <= last.buffer);
         for reader in &readers[start..end] {
-            let Some(update) = reach.unordered(reader, batch) else { continue };
-            report.add(ViolationKind::RefOrder, || {
-                let variable = graph.name(reader.buffer);
-                let expected = format!("the two ordered: both use the buffer of {variable}");
-                let found = "the first delayed, and no path from one to the other".to_string();
-                ([graph.name(reader.node), graph.name(update)], expected, found)
-            });
+            let variable = graph.name(reader.buffer);
+            if let Some(update) = reach.unordered(reader, batch) {
+                report.add(ViolationKind::RefOrder, || {
+                    let expected = format!("the two ordered: both use the buffer of {variable}");
+                    let found = "the first delayed, and no path from one to the other".to_string();
+                    ([graph.name(reader.node), graph.name(update)], expected, found)
+                });
+            } else if let Some(update) = reach.reads_stale_copy(reader, batch) {
+                report.add(ViolationKind::RefOrder, || {
+                    let expected = format!("the first to read {variable} as the second left it");
+                    let found = "a copy that may be from before the second".to_string();
+                    ([graph.name(reader.node), graph.name(update)], expected, found)
+                });
+            }
         }
     }
 }
@@ -146,10 +159,8 @@ fn delayed_readers(graph: &Graph<'_>, buffers: &mut Buffers) -> Vec<Use> {
     let delayed = step::after(graph, targets);
     let mut readers = Vec::new();
     for node in graph.ids().filter(|&node| delayed[node as usize]) {
-        // Passing a buffer on is no look into it, but a swap copies it; so does an update that gives it on.
-        let looks = graph.role(node) != Role::Original
-            || !graph.op(node).passes_buffer
-            || graph.op(node).may_write_refs();
+        // Passing a buffer on is no look into it, unless the op writes to it first.
+        let looks = !graph.op(node).passes_buffer || graph.op(node).may_write_refs();
         if looks {
             readers.extend(
                 graph
@@ -175,13 +186,22 @@ struct Reach<'g, 'a> {
     before: Vec<u64>,
     /// Which of them it is behind.
     behind: Vec<u64>,
+    /// Which of them a copy that it reads or gives on may be from before of.
+    stale: Vec<u64>,
 }
 
 impl<'g, 'a> Reach<'g, 'a> {
     fn new(graph: &'g Graph<'a>, frames: &'g Frames, order: &'g [NodeId]) -> Reach<'g, 'a> {
         let empty = vec![0; order.len()];
-        let mut reach =
-            Reach { graph, frames, order, carried: Vec::new(), before: empty.clone(), behind: empty };
+        let mut reach = Reach {
+            graph,
+            frames,
+            order,
+            carried: Vec::new(),
+            before: empty.clone(),
+            behind: empty.clone(),
+            stale: empty,
+        };
         reach.carried = reach.carried_edges();
         reach
     }
@@ -235,6 +255,36 @@ impl<'g, 'a> Reach<'g, 'a> {
         }
     }
 
+    /// Follows copies of buffers to all that reads them. A copy that is not behind an update may be from before it.
+    fn find_stale(&mut self, buffers: &Buffers) {
+        self.stale.fill(0);
+        let graph = self.graph;
+        let gives_on = |node: NodeId| buffers.nearer[node as usize] != NONE;
+        let mut again = true;
+        while again {
+            again = false;
+            for &node in self.order {
+                let mut stale = self.stale[node as usize];
+                if graph.role(node).is_swap() && gives_on(node) {
+                    stale |= !self.behind[node as usize];
+                }
+                for from in graph.data(node).iter().map(|tensor| tensor.node).filter(|&from| gives_on(from)) {
+                    stale |= self.stale[from as usize];
+                }
+                let changed = stale != self.stale[node as usize];
+                self.stale[node as usize] = stale;
+                // A loop's own edge leads back to nodes that were passed already.
+                again |= changed && graph.flow(node) == Flow::NextIteration;
+            }
+        }
+    }
+
+    /// An update that a reader is behind, and a copy that it reads perhaps not.
+    fn reads_stale_copy(&self, reader: &Use, updates: &[Use]) -> Option<NodeId> {
+        let stale = self.stale[reader.node as usize] & self.behind[reader.node as usize];
+        self.first_of(reader, updates, stale)
+    }
+
     fn sweep_before(&mut self) {
         for &node in self.order.iter().rev() {
             let bits = self.before[node as usize];
@@ -268,9 +318,14 @@ impl<'g, 'a> Reach<'g, 'a> {
     /// An update of the reader's buffer that the reader may run at the same time as.
     fn unordered(&self, reader: &Use, updates: &[Use]) -> Option<NodeId> {
         let ordered = self.before[reader.node as usize] | self.behind[reader.node as usize];
-        (0..)
-            .zip(updates)
-            .find(|(bit, update)| update.buffer == reader.buffer && ordered & 1u64 << bit == 0)
-            .map(|(_, update)| update.node)
+        self.first_of(reader, updates, !ordered)
+    }
+
+    /// The first of the updates of the reader's buffer that is among these, the reader itself aside.
+    fn first_of(&self, reader: &Use, updates: &[Use], among: u64) -> Option<NodeId> {
+        let found = (0..).zip(updates).find(|(bit, update)| {
+            update.buffer == reader.buffer && update.node != reader.node && among & 1u64 << bit != 0
+        });
+        found.map(|(_, update)| update.node)
     }
 }
