@@ -9,3 +9,4 @@ pub mod plan;
 pub mod proto;
 pub mod rewrite;
 pub mod shape;
+pub mod verify;

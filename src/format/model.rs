@@ -140,6 +140,42 @@ impl Model {
         }
     }
 
+    /// The file but for the graph's nodes: each message around them, outermost first, with its name and the parts of its
+    /// binary encoding, in order.
+    ///
+    /// The parts of one message, put together, are that message without the nodes. The keys and lengths of the
+    /// messages within are in none of them.
+    pub fn surroundings(&self) -> Vec<(&'static str, Vec<&[u8]>)> {
+        let mut around = 0..self.bytes.len();
+        let names = match self.kind {
+            Kind::GraphDef => ["tensorflow.GraphDef"; 3],
+            Kind::MetaGraphDef => ["tensorflow.MetaGraphDef", "tensorflow.GraphDef", ""],
+            Kind::SavedModel => ["tensorflow.SavedModel", "tensorflow.MetaGraphDef", "tensorflow.GraphDef"],
+        };
+        let mut messages = Vec::new();
+        for (name, inner) in names.into_iter().zip(&self.enclosing) {
+            let parts =
+                vec![&self.bytes[around.start..inner.field.start], &self.bytes[inner.field.end..around.end]];
+            messages.push((name, parts));
+            around = inner.content.clone();
+        }
+        let not_a_node = Fields::new(&self.bytes, self.graph.clone())
+            .flatten()
+            .filter(|part| part.bytes(field::GRAPH_NODE).is_none())
+            .map(|part| &self.bytes[part.span])
+            .collect();
+        messages.push(("tensorflow.GraphDef", not_a_node));
+        messages
+    }
+
+    /// The fields of a text file that the definitions do not know and its binary encoding therefore lacks, in order.
+    pub fn unknown_text(&self) -> Vec<&str> {
+        let Some(source) = self.text.as_ref().filter(|source| source.has_unknown_fields) else {
+            return Vec::new();
+        };
+        text::unknown_fields(&source.text, self.kind)
+    }
+
     /// The functions of the graph's library.
     ///
     /// # Errors

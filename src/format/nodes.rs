@@ -186,6 +186,15 @@ impl<'a> Nodes<'a> {
         self.list.records[node].content.range()
     }
 
+    /// All fields of the node but its inputs, each with its key, as they stand in the buffer.
+    pub fn fields_but_inputs(&self, node: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let buffer = self.buffer;
+        Fields::new(buffer, self.content(node))
+            .flatten()
+            .filter(|part| part.bytes(field::INPUT).is_none())
+            .map(move |part| &buffer[part.span])
+    }
+
     /// The attribute called `name`; none if the node has none, or one that does not decode.
     ///
     /// As in any protobuf map, the last entry of a name counts.

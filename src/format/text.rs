@@ -180,6 +180,15 @@ fn blank_unknown_fields(text: &str, message: &MessageDescriptor) -> Result<Optio
     Ok(Some(blanked))
 }
 
+/// All fields of a text that has been converted that the definitions do not know.
+pub(super) fn unknown_fields(text: &str, kind: Kind) -> Vec<&str> {
+    let mut unknown = Vec::new();
+    let message = descriptor(kind.message_name());
+    // It was read before, so there are no errors.
+    let _ = find_unknown_fields(text, 0..text.len(), &message, &mut unknown);
+    unknown.into_iter().map(|span| &text[span]).collect()
+}
+
 fn find_unknown_fields(
     text: &str,
     body: Range<usize>,

@@ -1,0 +1,183 @@
+//! An independent check that a rewritten graph computes what the original one does.
+//!
+//! A rewrite decides where copies go and who waits for whom; a mistake there gives other numbers, or none, and seldom
+//! an error. So nothing of the rewrite is believed. [`check`] takes two files and proves from them, rule by rule, that
+//! the second computes what the first does. It shares no code with what plans or rewrites.
+//!
+//! What a rewrite may add, all of it under `lms/`:
+//!
+//! * `lms/swap_in/<node>/<output>_<use>`: a `PreventGradient` on the host that reads the tensor, or its swap-out,
+//!   and is read in the tensor's place. Its control inputs are its triggers.
+//! * `lms/swap_out/<node>/<output>`: the same for the tensor on its way out, where something waits for the copy's end.
+//! * `lms/order/<number>`: a `NoOp`, by which an op waits for others.
+//!
+//! # Kinds of violations
+//!
+//! Each rule has a file that says why it is one. Rules are looked at in three stages: first the files and their nodes;
+//! then inputs, form and cycles; then what rests on these. A stage is looked at only if the ones before it hold.
+//!
+//! | kind | what is wrong | rule |
+//! |---|---|---|
+//! | `file_kind` | one is a GraphDef, the other a MetaGraphDef or SavedModel | `same_file` |
+//! | `surroundings` | something around the nodes changed | `same_file` |
+//! | `damaged` | a part that is needed does not decode | `same_file` |
+//! | `duplicate_name` | two nodes have one name | `same_nodes` |
+//! | `missing_node` | an original node is gone | `same_nodes` |
+//! | `extra_node` | a new node is not under `lms/` | `same_nodes` |
+//! | `reordered_node` | original nodes stand in another order | `same_nodes` |
+//! | `changed_node` | an original node differs in more than inputs | `same_nodes` |
+//! | `bad_input` | an input is malformed, dangling, or data behind control | `graph` |
+//! | `input_count` | a node has more or fewer data inputs | `reads` |
+//! | `wrong_tensor` | a data input reads another tensor | `reads` |
+//! | `lost_control` | a control input is gone | `controls` |
+//! | `unknown_added_op` | a node under `lms/` of no known kind | `form` |
+//! | `added_name` | an added op's name does not say what it is | `form` |
+//! | `added_op` | an added op has the wrong op or attributes | `form` |
+//! | `added_inputs` | an added op has the wrong inputs | `form` |
+//! | `added_device` | an added op is not on its owner's host | `form` |
+//! | `persistent` | a variable or a handle is swapped | `swappable` |
+//! | `ref_type` | a reference is swapped | `swappable` |
+//! | `unswappable_type` | a string, resource or variant is swapped | `swappable` |
+//! | `unknown_op` | nothing says what type a swapped tensor has | `swappable` |
+//! | `cycle` | nodes wait for one another | `acyclic` |
+//! | `frame` | an added edge leads into or out of a loop | `frames` |
+//! | `iteration` | an added edge leads to the next iteration | `frames` |
+//! | `branch` | an added edge may be dead when its target is alive | `branches` |
+//! | `ref_order` | a delayed reader may see a variable's next value | `ref_order` |
+//! | `new_work` | a step would run ops that it did not run before | `new_work` |
+
+mod acyclic;
+mod branches;
+mod conditions;
+mod controls;
+mod form;
+mod frames;
+mod graph;
+mod names;
+mod new_work;
+mod op_facts;
+mod reads;
+mod ref_order;
+mod report;
+mod same_file;
+mod same_nodes;
+mod step;
+mod swappable;
+
+#[cfg(test)]
+mod tests;
+
+use graph::{Graph, NONE, NodeId, Role};
+use report::Report;
+pub use report::{Verified, VerifyError, Violation, ViolationKind};
+use same_file::Compare;
+
+use crate::format::{Model, Nodes};
+use crate::ops::OpRegistry;
+
+/// What a caller knows about a model beyond its file.
+#[derive(Debug, Clone, Default)]
+pub struct CheckOptions {
+    /// Names of ops that a training step runs, beside those in the collection `train_op`.
+    pub train_ops: Vec<String>,
+}
+
+/// Proves that `rewritten` computes what `original` does. `ops` must know the ops of both.
+///
+/// # Errors
+///
+/// If it is not proved: because it is not so, or because this check cannot see that it is.
+pub fn check(original: &Model, rewritten: &Model, ops: &OpRegistry) -> Result<Verified, VerifyError> {
+    check_with(original, rewritten, ops, &CheckOptions::default())
+}
+
+/// As [`check`], with what the caller knows.
+///
+/// # Errors
+///
+/// As for [`check`].
+pub fn check_with(
+    original: &Model,
+    rewritten: &Model,
+    ops: &OpRegistry,
+    options: &CheckOptions,
+) -> Result<Verified, VerifyError> {
+    let mut report = Report::default();
+    let (before, after) = (original.nodes(), rewritten.nodes());
+
+    // The files and their nodes.
+    same_file::check(original, rewritten, &mut report);
+    let Some(pairs) = same_nodes::pair(before, after, &mut report) else {
+        return Err(report.into_error());
+    };
+    same_nodes::check(before, after, &pairs, Compare::of(original, rewritten), &mut report);
+    let functions = op_facts::functions(original, ops).unwrap_or_else(|| {
+        report.add(ViolationKind::Damaged, || {
+            ([], "a function library that can be read".to_string(), "one that does not decode".to_string())
+        });
+        Vec::new()
+    });
+    let table = op_facts::OpTable::new(after, ops, &functions);
+    let graph = Graph::new(before, after, &pairs, table, &mut report);
+    report.stop()?;
+
+    // Inputs and form.
+    let changed = changed_inputs(&graph, before, &pairs);
+    reads::check(&graph, before, &changed, &mut report);
+    controls::check(&graph, before, &changed, &mut report);
+    form::check(&graph, &mut report);
+    swappable::check(&graph, &mut report);
+    let Some(order) = acyclic::order(&graph, &mut report) else {
+        return Err(report.into_error());
+    };
+    report.stop()?;
+
+    // What rests on these.
+    let frames = frames::Frames::new(&graph, &order);
+    frames::check(&graph, &frames, &mut report);
+    report.stop()?;
+    branches::check(&graph, &frames, &order, &mut report);
+    let train_ops = step::train_ops(original, &options.train_ops, &graph, &mut report);
+    let in_step = step::needed_by(&graph, train_ops);
+    ref_order::check(&graph, &frames, &order, in_step.as_deref(), &mut report);
+    new_work::check(&graph, &order, in_step.as_deref(), &mut report);
+    report.stop()?;
+    Ok(count(&graph))
+}
+
+/// The original nodes whose inputs changed, or read what the original graph has not, with their originals.
+fn changed_inputs(graph: &Graph<'_>, original: Nodes<'_>, pairs: &[NodeId]) -> Vec<(NodeId, NodeId)> {
+    let changed = |&(node, before): &(NodeId, NodeId)| {
+        before != NONE
+            && (graph.sources(node).any(|from| !graph.is_original(from))
+                || original.raw(before as usize) != graph.nodes.raw(node as usize))
+    };
+    (0..).zip(pairs.iter().copied()).filter(changed).collect()
+}
+
+fn count(graph: &Graph<'_>) -> Verified {
+    let mut verified = Verified::default();
+    let mut swapped: Vec<graph::Tensor> = Vec::new();
+    for node in graph.ids() {
+        match graph.role(node) {
+            Role::Original => verified.nodes += 1,
+            Role::SwapIn => verified.swap_ins += 1,
+            Role::SwapOut => verified.swap_outs += 1,
+            Role::Order => verified.order_ops += 1,
+            Role::Unknown => {}
+        }
+        if graph.role(node).is_swap() {
+            swapped.extend(graph.origins(node));
+        }
+        if graph.is_original(node) {
+            let inputs = graph.data(node).iter().zip(graph.origins(node));
+            verified.rewired_inputs += inputs.filter(|(direct, origin)| direct != origin).count();
+        }
+        let added = graph.control(node).iter().filter(|control| control.added);
+        verified.added_control_edges += added.count();
+    }
+    swapped.sort_unstable();
+    swapped.dedup();
+    verified.swapped_tensors = swapped.len();
+    verified
+}

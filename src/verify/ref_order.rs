@@ -1,0 +1,331 @@
+//! A reader of a ref variable that an added edge delays still runs on the same side of each update.
+//!
+//! A ref variable's output is its buffer, and `Identity` hands on the buffer and no copy. A reader that a swap delays
+//! may then see the value of the next step, unless the graph orders it against each op that writes to the variable.
+//! Optimizers mostly do, by their gates; here it is shown for each pair, or refused. (Resource variables are
+//! copied when they are written to while someone reads.)
+//!
+//! A swap of a buffer copies it. Who read the buffer after an update must not read a copy from before it.
+
+use super::frames::{FrameId, Frames};
+use super::graph::{Graph, NONE, NodeId};
+use super::op_facts::{self, Flow};
+use super::report::{Report, ViolationKind};
+use super::step;
+
+/// Looks at each pair of a delayed reader and an update in the step. `in_step` marks what the train op needs, if it is
+/// known.
+pub(super) fn check(
+    graph: &Graph<'_>,
+    frames: &Frames,
+    order: &[NodeId],
+    in_step: Option<&[bool]>,
+    report: &mut Report,
+) {
+    if graph.ids().all(|node| !graph.op(node).is_ref_variable) {
+        return;
+    }
+    let mut buffers = Buffers::find(graph);
+    let mut updates = updates(graph, &mut buffers);
+    match in_step {
+        Some(in_step) => updates.retain(|update| in_step[update.node as usize]),
+        None => {
+            // A step that swaps runs the tensors' producers; an update that no such tensor leads to is none of its ops.
+            let swaps = graph.ids().filter(|&node| graph.role(node).is_swap());
+            let producers = swaps.flat_map(|swap| graph.origins(swap)).map(|tensor| tensor.node).collect();
+            let of_step = step::after(graph, producers);
+            updates.retain(|update| of_step[update.node as usize]);
+        }
+    }
+    let readers = delayed_readers(graph, &mut buffers);
+    let read: Vec<NodeId> = readers.iter().map(|reader| reader.buffer).collect();
+    updates.retain(|update| read.binary_search(&update.buffer).is_ok());
+    let mut reach = Reach::new(graph, frames, order);
+    let copies = graph.ids().any(|node| graph.role(node).is_swap() && buffers.of(node).is_some());
+    for batch in updates.chunks(64) {
+        reach.run(batch);
+        if copies {
+            reach.find_stale(&buffers);
+        }
+        let (Some(first), Some(last)) = (batch.first(), batch.last()) else { continue };
+        let start = readers.partition_point(|reader| reader.buffer < first.buffer);
+        let end = readers.partition_point(|reader| reader.buffer <= last.buffer);
+        for reader in &readers[start..end] {
+            let variable = graph.name(reader.buffer);
+            if let Some(update) = reach.unordered(reader, batch) {
+                report.add(ViolationKind::RefOrder, || {
+                    let expected = format!("the two ordered: both use the buffer of {variable}");
+                    let found = "the first delayed, and no path from one to the other".to_string();
+                    ([graph.name(reader.node), graph.name(update)], expected, found)
+                });
+            } else if let Some(update) = reach.reads_stale_copy(reader, batch) {
+                report.add(ViolationKind::RefOrder, || {
+                    let expected = format!("the first to read {variable} as the second left it");
+                    let found = "a copy that may be from before the second".to_string();
+                    ([graph.name(reader.node), graph.name(update)], expected, found)
+                });
+            }
+        }
+    }
+}
+
+/// An op that uses a buffer. The buffer is named by one of its variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Use {
+    buffer: NodeId,
+    node: NodeId,
+}
+
+/// Which nodes give out a variable's buffer. Variables that one op may give out by turns count as one.
+struct Buffers {
+    /// For each node a node nearer to the one that stands for its buffer; [`NONE`] for nodes that give out no buffer.
+    nearer: Vec<NodeId>,
+}
+
+impl Buffers {
+    fn find(graph: &Graph<'_>) -> Buffers {
+        let mut buffers = Buffers { nearer: vec![NONE; graph.len() as usize] };
+        let mut open: Vec<NodeId> = graph.ids().filter(|&node| graph.op(node).is_ref_variable).collect();
+        for &variable in &open {
+            buffers.nearer[variable as usize] = variable;
+        }
+        while let Some(node) = open.pop() {
+            for &to in graph.consumers(node).iter().filter(|&&to| graph.op(to).passes_buffer) {
+                if graph.data(to).iter().all(|tensor| tensor.node != node) {
+                    continue;
+                }
+                if buffers.nearer[to as usize] == NONE {
+                    buffers.nearer[to as usize] = node;
+                    open.push(to);
+                } else {
+                    buffers.join(to, node);
+                }
+            }
+        }
+        buffers
+    }
+
+    /// The node that stands for the buffer that a node gives out.
+    fn of(&mut self, node: NodeId) -> Option<NodeId> {
+        let mut at = node;
+        if self.nearer[at as usize] == NONE {
+            return None;
+        }
+        loop {
+            let nearer = self.nearer[at as usize];
+            if nearer == at {
+                return Some(at);
+            }
+            // Halving the way keeps later walks short.
+            self.nearer[at as usize] = self.nearer[nearer as usize];
+            at = nearer;
+        }
+    }
+
+    fn join(&mut self, a: NodeId, b: NodeId) {
+        if let (Some(a), Some(b)) = (self.of(a), self.of(b)) {
+            // The first in the file stands for both.
+            self.nearer[a.max(b) as usize] = a.min(b);
+        }
+    }
+}
+
+/// The ops that may write to a variable's buffer.
+fn updates(graph: &Graph<'_>, buffers: &mut Buffers) -> Vec<Use> {
+    let mut updates = Vec::new();
+    for node in graph.ids().filter(|&node| graph.op(node).may_write_refs()) {
+        let reads_buffer = |tensor: &super::graph::Tensor| buffers.nearer[tensor.node as usize] != NONE;
+        if !graph.data(node).iter().any(reads_buffer) {
+            continue;
+        }
+        let ports =
+            graph.op(node).info.and_then(|info| info.input_ports(&op_facts::attrs(graph.nodes, node)).ok());
+        for (slot, tensor) in graph.data(node).iter().enumerate() {
+            // What is not known may write.
+            let writes = ports.as_ref().is_none_or(|ports| ports.get(slot).is_none_or(|port| port.is_ref));
+            if let (true, Some(buffer)) = (writes, buffers.of(tensor.node)) {
+                updates.push(Use { buffer, node });
+            }
+        }
+    }
+    updates.sort_unstable();
+    updates.dedup();
+    updates
+}
+
+/// The ops that look into a variable's buffer and that an added edge may delay.
+fn delayed_readers(graph: &Graph<'_>, buffers: &mut Buffers) -> Vec<Use> {
+    let targets = graph.ids().filter(|&node| graph.added_sources(node).next().is_some()).collect();
+    let delayed = step::after(graph, targets);
+    let mut readers = Vec::new();
+    for node in graph.ids().filter(|&node| delayed[node as usize]) {
+        // Passing a buffer on is no look into it, unless the op writes to it first.
+        let looks = !graph.op(node).passes_buffer || graph.op(node).may_write_refs();
+        if looks {
+            readers.extend(
+                graph
+                    .data(node)
+                    .iter()
+                    .filter_map(|tensor| Some(Use { buffer: buffers.of(tensor.node)?, node })),
+            );
+        }
+    }
+    readers.sort_unstable();
+    readers.dedup();
+    readers
+}
+
+/// Who runs before whom, for up to 64 updates at a time.
+struct Reach<'g, 'a> {
+    graph: &'g Graph<'a>,
+    frames: &'g Frames,
+    order: &'g [NodeId],
+    /// Loops' own edges from `NextIteration` to `Merge` over which a value is carried on to the loop's end.
+    carried: Vec<(NodeId, NodeId)>,
+    /// Which of the updates a node is before.
+    before: Vec<u64>,
+    /// Which of them it is behind.
+    behind: Vec<u64>,
+    /// Which of them a copy that it reads or gives on may be from before of.
+    stale: Vec<u64>,
+}
+
+impl<'g, 'a> Reach<'g, 'a> {
+    fn new(graph: &'g Graph<'a>, frames: &'g Frames, order: &'g [NodeId]) -> Reach<'g, 'a> {
+        let empty = vec![0; order.len()];
+        let mut reach = Reach {
+            graph,
+            frames,
+            order,
+            carried: Vec::new(),
+            before: empty.clone(),
+            behind: empty.clone(),
+            stale: empty,
+        };
+        reach.carried = reach.carried_edges();
+        reach
+    }
+
+    /// The loops' own edges whose `Merge` leads to their `NextIteration` within an iteration. Each such value depends on
+    /// the one before, so the loop's last depends on all of them.
+    fn carried_edges(&mut self) -> Vec<(NodeId, NodeId)> {
+        let graph = self.graph;
+        let mut edges = Vec::new();
+        for header in graph.ids().filter(|&node| graph.is_loop_header(node)) {
+            let back = graph.sources(header).filter(|&from| graph.flow(from) == Flow::NextIteration);
+            edges.extend(back.map(|from| (from, header)));
+        }
+        let mut carried = Vec::new();
+        for batch in edges.chunks(64) {
+            self.before.fill(0);
+            for (bit, &(from, _)) in batch.iter().enumerate() {
+                self.before[from as usize] |= 1 << bit;
+            }
+            self.sweep_before();
+            for (bit, &(from, header)) in batch.iter().enumerate() {
+                if self.before[header as usize] & 1 << bit != 0 {
+                    carried.push((from, header));
+                }
+            }
+        }
+        carried
+    }
+
+    /// Finds what is before and behind each update.
+    fn run(&mut self, updates: &[Use]) {
+        self.before.fill(0);
+        self.behind.fill(0);
+        for (bit, update) in updates.iter().enumerate() {
+            self.before[update.node as usize] |= 1 << bit;
+            self.behind[update.node as usize] |= 1 << bit;
+        }
+        self.sweep_before();
+        while self.carry(updates) {
+            self.sweep_before();
+        }
+        // Over a loop's own edge nothing is taken to be behind an update: few graphs update a variable in a loop.
+        for &node in self.order {
+            let bits = self.behind[node as usize];
+            if bits != 0 {
+                for &to in self.graph.consumers(node).iter().filter(|&&to| !self.graph.is_back_edge(node, to))
+                {
+                    self.behind[to as usize] |= bits;
+                }
+            }
+        }
+    }
+
+    /// Follows copies of buffers to all that reads them. A copy that is not behind an update may be from before it.
+    fn find_stale(&mut self, buffers: &Buffers) {
+        self.stale.fill(0);
+        let graph = self.graph;
+        let gives_on = |node: NodeId| buffers.nearer[node as usize] != NONE;
+        let mut again = true;
+        while again {
+            again = false;
+            for &node in self.order {
+                let mut stale = self.stale[node as usize];
+                if graph.role(node).is_swap() && gives_on(node) {
+                    stale |= !self.behind[node as usize];
+                }
+                for from in graph.data(node).iter().map(|tensor| tensor.node).filter(|&from| gives_on(from)) {
+                    stale |= self.stale[from as usize];
+                }
+                let changed = stale != self.stale[node as usize];
+                self.stale[node as usize] = stale;
+                // A loop's own edge leads back to nodes that were passed already.
+                again |= changed && graph.flow(node) == Flow::NextIteration;
+            }
+        }
+    }
+
+    /// An update that a reader is behind, and a copy that it reads perhaps not.
+    fn reads_stale_copy(&self, reader: &Use, updates: &[Use]) -> Option<NodeId> {
+        let stale = self.stale[reader.node as usize] & self.behind[reader.node as usize];
+        self.first_of(reader, updates, stale)
+    }
+
+    fn sweep_before(&mut self) {
+        for &node in self.order.iter().rev() {
+            let bits = self.before[node as usize];
+            if bits != 0 {
+                for from in self.graph.sources(node).filter(|&from| !self.graph.is_back_edge(from, node)) {
+                    self.before[from as usize] |= bits;
+                }
+            }
+        }
+    }
+
+    /// Takes what a loop's next iteration is before to be behind this one too, for updates outside of the loop: they
+    /// wait for its last iteration. Within the loop the update of this iteration may come first.
+    fn carry(&mut self, updates: &[Use]) -> bool {
+        let mut any = false;
+        for &(from, header) in &self.carried {
+            let frame = self.frames.of_inputs(header);
+            let new = self.before[header as usize] & !self.before[from as usize];
+            let outside = new & self.updates_outside(frame, updates);
+            self.before[from as usize] |= outside;
+            any |= outside != 0;
+        }
+        any
+    }
+
+    fn updates_outside(&self, frame: FrameId, updates: &[Use]) -> u64 {
+        let outside = |update: &Use| !self.frames.is_within(self.frames.of_inputs(update.node), frame);
+        (0..).zip(updates).filter(|(_, update)| outside(update)).fold(0, |bits, (bit, _)| bits | 1u64 << bit)
+    }
+
+    /// An update of the reader's buffer that the reader may run at the same time as.
+    fn unordered(&self, reader: &Use, updates: &[Use]) -> Option<NodeId> {
+        let ordered = self.before[reader.node as usize] | self.behind[reader.node as usize];
+        self.first_of(reader, updates, !ordered)
+    }
+
+    /// The first of the updates of the reader's buffer that is among these, the reader itself aside.
+    fn first_of(&self, reader: &Use, updates: &[Use], among: u64) -> Option<NodeId> {
+        let found = (0..).zip(updates).find(|(bit, update)| {
+            update.buffer == reader.buffer && update.node != reader.node && among & 1u64 << bit != 0
+        });
+        found.map(|(_, update)| update.node)
+    }
+}

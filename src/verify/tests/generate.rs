@@ -1,0 +1,239 @@
+//! Random graphs, and random rewrites that are right.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+/// A source of random numbers that gives the same ones for the same seed.
+#[derive(Debug)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    pub fn next(&mut self) -> u64 {
+        // splitmix64
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `end`, or 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next() % end.max(1) as u64) as usize
+    }
+
+    pub fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
+        from.get(self.below(from.len()))
+    }
+}
+
+/// Devices that producers are on.
+const DEVICES: [&str; 4] =
+    ["", "/device:GPU:0", "/job:worker/task:1/device:GPU:0", "/job:localhost/replica:0/task:0/device:GPU:1"];
+
+/// A random graph with branches, loops, variables, control edges and devices. All inputs but loops' own come from nodes
+/// further up.
+pub fn random_graph(random: &mut Random) -> Build {
+    let mut build = Build::default();
+    build.node("x", "Placeholder", "").node("p", "Placeholder", "").node("v", "VariableV2", "");
+    build.node("v/read", "Identity", "v");
+    // Nodes that are always alive, outside of all loops.
+    let mut free = vec!["x".to_string(), "v/read".to_string()];
+    for index in 0..4 + random.below(16) {
+        let name = format!("n{index}");
+        match random.below(10) {
+            0 => free.push(branch(&mut build, random, &name, &free)),
+            1 => free.push(while_loop(&mut build, random, &name, &free)),
+            _ => {
+                op(&mut build, random, &name, &free);
+                free.push(name);
+            }
+        }
+    }
+    // Each reader is before the update.
+    let all: Vec<String> = free.iter().map(|name| format!("^{name}")).collect();
+    build.node("update", "AssignAdd", &format!("v {} {}", free[free.len() - 1], all.join(" ")));
+    if random.chance(50) {
+        build.train_op("update");
+    }
+    build
+}
+
+/// A node that reads some of these.
+fn op(build: &mut Build, random: &mut Random, name: &str, from: &[String]) {
+    let mut inputs = random.pick(from).unwrap().clone();
+    let op = match random.below(3) {
+        0 => "Relu",
+        1 => "Identity",
+        _ => {
+            inputs = format!("{inputs} {}", random.pick(from).unwrap());
+            "AddV2"
+        }
+    };
+    if random.chance(25) {
+        inputs = format!("{inputs} ^{}", random.pick(from).unwrap());
+    }
+    build.node(name, op, &inputs);
+    let device = DEVICES[random.below(DEVICES.len())];
+    build.device(name, device);
+}
+
+fn branch(build: &mut Build, random: &mut Random, name: &str, from: &[String]) -> String {
+    let data = random.pick(from).unwrap();
+    build.node(&format!("{name}/switch"), "Switch", &format!("{data} p"));
+    let mut ends = Vec::new();
+    for (output, side) in ["f", "t"].into_iter().enumerate() {
+        let first = format!("{name}/{side}0");
+        build.node(&first, "Relu", &format!("{name}/switch:{output}"));
+        let mut inside = vec![first];
+        for index in 1..1 + random.below(4) {
+            let next = format!("{name}/{side}{index}");
+            op(build, random, &next, &inside);
+            inside.push(next);
+        }
+        ends.extend(inside.pop());
+    }
+    let merge = format!("{name}/merge");
+    build.node(&merge, "Merge", &ends.join(" "));
+    merge
+}
+
+fn while_loop(build: &mut Build, random: &mut Random, name: &str, from: &[String]) -> String {
+    let at = |part: &str| format!("{name}/{part}");
+    build.node(&at("enter"), "Enter", random.pick(from).unwrap());
+    build.attr(&at("enter"), "frame_name", Value::S(name.as_bytes().to_vec()));
+    build.node(&at("header"), "Merge", &format!("{} {}", at("enter"), at("next")));
+    build.node(&at("go_on"), "LoopCond", &at("header"));
+    build.node(&at("switch"), "Switch", &format!("{} {}", at("header"), at("go_on")));
+    build.node(&at("b0"), "Relu", &format!("{}:1", at("switch")));
+    let mut inside = vec![at("b0")];
+    for index in 1..1 + random.below(4) {
+        let next = at(&format!("b{index}"));
+        op(build, random, &next, &inside);
+        inside.push(next);
+    }
+    build.node(&at("next"), "NextIteration", &inside[inside.len() - 1]);
+    build.node(&at("exit"), "Exit", &at("switch"));
+    at("exit")
+}
+
+/// The ops that a node is in a row with: those of its branch or loop body, or those outside of all.
+fn block(name: &str) -> &str {
+    match name.rsplit_once('/') {
+        Some((_, "read" | "merge" | "exit")) | None => "",
+        Some((_, part)) if part.starts_with(['b', 'f', 't']) => &name[..name.len() - 1],
+        Some(_) => name,
+    }
+}
+
+fn node_of(input: &str) -> &str {
+    let name = input.trim_start_matches('^');
+    name.split_once(':').map_or(name, |(name, _)| name)
+}
+
+/// All that a node needs, itself aside, without loops' own edges.
+fn ancestors(build: &Build, node: usize) -> BTreeSet<usize> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![node];
+    while let Some(node) = open.pop() {
+        for input in &build.graph.node[node].input {
+            let from = build.graph.node.iter().position(|node| node.name == node_of(input)).unwrap();
+            if from < node && found.insert(from) {
+                open.push(from);
+            }
+        }
+    }
+    found
+}
+
+/// The host device for a node's tensors.
+fn host_of(build: &Build, node: usize) -> String {
+    match build.graph.node[node].device.contains("worker") {
+        true => HOST.replace("localhost", "worker").replace("task:0", "task:1"),
+        false => HOST.to_string(),
+    }
+}
+
+/// A rewrite of `original` that changes nothing but when things happen.
+pub fn random_rewrite(original: &Build, random: &mut Random) -> Build {
+    let mut build = original.clone();
+    let mut orders = 0;
+    for node in 0..original.graph.node.len() {
+        let NodeDef { name, op, .. } = &original.graph.node[node];
+        if !matches!(op.as_str(), "Relu" | "AddV2" | "Identity" | "Merge")
+            || name == "v/read"
+            || !random.chance(50)
+        {
+            continue;
+        }
+        let swap_out = random.chance(40);
+        if swap_out {
+            build.swap_out(name).device(&format!("lms/swap_out/{name}/0"), &host_of(original, node));
+        }
+        for consumer in node + 1..original.graph.node.len() {
+            let to = &original.graph.node[consumer];
+            if matches!(to.op.as_str(), "NextIteration" | "Merge" | "AssignAdd" | "Exit" | "LoopCond") {
+                continue;
+            }
+            let Some(slot) = to.input.iter().position(|input| input == name) else { continue };
+            let same_block = block(&to.name) == block(name);
+            let before = ancestors(original, consumer);
+            let triggers: Vec<usize> = before
+                .iter()
+                .copied()
+                .filter(|&from| {
+                    from > node && same_block && block(&original.graph.node[from].name) == block(name)
+                })
+                .collect();
+            if !same_block {
+                continue;
+            }
+            if random.chance(70) {
+                let nth = consumer;
+                let swap = format!("lms/swap_in/{name}/0_{nth}");
+                let mut inputs = if swap_out { format!("lms/swap_out/{name}/0") } else { name.clone() };
+                if let Some(&trigger) = random.pick(&triggers) {
+                    let trigger = &original.graph.node[trigger].name;
+                    inputs += &match random.chance(30) {
+                        true => {
+                            orders += 1;
+                            build.node(&format!("lms/order/{orders}"), "NoOp", &format!("^{trigger}"));
+                            format!(" ^lms/order/{orders}")
+                        }
+                        false => format!(" ^{trigger}"),
+                    };
+                }
+                build.swap(&swap, &inputs).device(&swap, &host_of(original, node));
+                build.graph.node[consumer].input[slot] = swap;
+            }
+            if swap_out && random.chance(50) {
+                build.graph.node[consumer].input.push(format!("^lms/swap_out/{name}/0"));
+            }
+        }
+    }
+    build
+}
+
+#[test]
+fn random_rewrites_are_accepted() {
+    let mut swaps = 0;
+    for seed in 0..600 {
+        let mut random = Random::new(seed);
+        let original = random_graph(&mut random);
+        let rewritten = random_rewrite(&original, &mut random);
+        match verify(&original, &rewritten) {
+            Ok(verified) => swaps += verified.swap_ins,
+            Err(error) => panic!("seed {seed}: {error}"),
+        }
+    }
+    assert!(swaps > 1000, "{swaps}");
+}
