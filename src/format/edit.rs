@@ -7,7 +7,7 @@ use prost::Message;
 use prost_reflect::DynamicMessage;
 use prost_reflect::text_format::FormatOptions;
 
-use super::model::{Model, TextSource, field};
+use super::model::{LARGEST_MESSAGE, Model, TextSource, field};
 use super::nodes::field as node_field;
 use super::rope::Rope;
 use super::scan::{Scanner, TextField};
@@ -41,8 +41,19 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// If the encoding is not the file's own and cannot hold all that the file holds.
+    /// If the encoding is not the file's own and cannot hold all that the file holds, or the result is larger than
+    /// protobuf allows.
     pub fn edited(&self, edits: &Edits, encoding: Encoding) -> Result<Rope<'_>, FormatError> {
+        let rope = self.edited_as(edits, encoding)?;
+        match encoding {
+            Encoding::Binary if rope.len() > LARGEST_MESSAGE => {
+                Err(FormatError::TooLarge { name: self.name().to_string(), bytes: rope.len() })
+            }
+            _ => Ok(rope),
+        }
+    }
+
+    fn edited_as(&self, edits: &Edits, encoding: Encoding) -> Result<Rope<'_>, FormatError> {
         let lossy = |keep| FormatError::LossyConversion { name: self.name().to_string(), keep };
         match (&self.text, encoding) {
             (None, Encoding::Binary) => Ok(self.edited_binary(edits)),

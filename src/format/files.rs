@@ -145,8 +145,12 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Puts a file in its place by renaming, so that nobody ever sees half of it.
-pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<(), FormatError> {
+/// Writes a file: puts it in its place by renaming, so that nobody ever sees half of it.
+///
+/// # Errors
+///
+/// If the operating system refuses.
+pub fn write_file(path: &Path, content: &[u8]) -> Result<(), FormatError> {
     let failed = write_error(path);
     // A link is followed; a device or pipe cannot be replaced and is written to.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());

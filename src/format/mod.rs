@@ -4,6 +4,7 @@
 //! for the nodes that [`Edits`] names. So whatever this library does not know or touch comes back as it was, to
 //! the byte, and a file of 2 GiB needs little more than 2 GiB of memory.
 
+mod collections;
 mod edit;
 mod error;
 mod files;
@@ -16,9 +17,10 @@ pub(crate) mod wire;
 
 use std::fmt;
 
+pub use collections::{collected_ops, collected_variables, op_name};
 pub use edit::Edits;
 pub use error::FormatError;
-pub use files::{Destination, Source, Written};
+pub use files::{Destination, Source, Written, write_file};
 pub use model::{Function, Model, ReadOptions};
 pub use nodes::{NodeList, Nodes};
 pub use rope::Rope;

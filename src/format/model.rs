@@ -12,7 +12,7 @@ use super::{Encoding, FormatError, Kind, NodeList, Nodes};
 use crate::proto::tensorflow::{MetaGraphDef, OpDef};
 
 /// No protobuf message may have more bytes than this.
-const LARGEST_MESSAGE: u64 = i32::MAX as u64;
+pub(super) const LARGEST_MESSAGE: u64 = i32::MAX as u64;
 
 /// Field numbers on the way to the nodes.
 pub(super) mod field {

@@ -17,6 +17,7 @@ mod field {
     pub const INT: u32 = 3;
     pub const BOOL: u32 = 5;
     pub const TYPE: u32 = 6;
+    pub const SHAPE: u32 = 7;
 }
 
 /// The attributes of one node.
@@ -42,6 +43,12 @@ impl<'a> NodeAttrs<'a> {
         let value = self.raw(name)?;
         let Payload::Bytes(range) = last_field(value, field::STRING)?.payload else { return None };
         Some(&value[range])
+    }
+
+    /// A shape attribute: a -1 for each unknown dimension, none if the rank is unknown.
+    pub fn shape(&self, name: &str) -> Option<Vec<i64>> {
+        let value = self.raw(name)?;
+        dimensions(value, last_field(value, field::SHAPE)?.bytes(field::SHAPE)?)
     }
 }
 

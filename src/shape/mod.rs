@@ -3,6 +3,10 @@
 //! Shapes come from the file (`_output_shapes`) or from TensorFlow's own inference. A size that neither gives is unknown:
 //! it is counted and named, and nothing ever takes its place.
 
+mod parameters;
+
+pub use parameters::learning_parameter_bytes;
+
 use crate::graph::{Graph, TensorId, output_shapes};
 
 /// The dimensions of a tensor, -1 for each unknown one; none if even their number is unknown.

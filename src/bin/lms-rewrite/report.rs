@@ -1,0 +1,326 @@
+//! What the user sees.
+
+use std::fmt::{self, Display, Write};
+
+use serde::Serialize;
+use tf_lms::cli::Size;
+use tf_lms::format::{Encoding, Kind};
+use tf_lms::plan::{Analysis, Plan, Swap};
+use tf_lms::shape::learning_parameter_bytes;
+
+/// The version of the JSON document.
+const SCHEMA: u32 = 1;
+
+/// How many of the largest tensors are listed.
+const LISTED: usize = 10;
+
+/// All facts about a rewrite.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    schema: u32,
+    input: Input,
+    largest_op: Option<LargestOp>,
+    strategy: String,
+    parameters: serde_json::Value,
+    devices: Vec<DeviceTraffic>,
+    #[serde(flatten)]
+    total: Traffic,
+    pub control_edges: usize,
+    pub verified: bool,
+    pub seconds: Seconds,
+    pub output: Option<String>,
+    #[serde(skip)]
+    name: String,
+    #[serde(skip)]
+    functions: usize,
+    #[serde(skip)]
+    unknown_tensors: Vec<String>,
+    #[serde(skip)]
+    largest_swaps: Vec<Swap>,
+    #[serde(skip)]
+    swaps_of_unknown_size: usize,
+    /// What else the user should know.
+    #[serde(skip)]
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Input {
+    kind: Kind,
+    encoding: Encoding,
+    nodes: usize,
+    edges: usize,
+    levels: usize,
+    parameter_bytes: u64,
+    unknown_size_tensors: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct LargestOp {
+    name: String,
+    op: String,
+    bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+struct Traffic {
+    swapouts: usize,
+    swapout_bytes: u64,
+    swapins: usize,
+    swapin_bytes: u64,
+}
+
+impl Traffic {
+    fn add(&mut self, swap: &Swap) {
+        let bytes = swap.bytes.unwrap_or(0);
+        self.swapouts += 1;
+        self.swapout_bytes = self.swapout_bytes.saturating_add(bytes);
+        self.swapins += swap.swap_ins.len();
+        self.swapin_bytes =
+            self.swapin_bytes.saturating_add(bytes.saturating_mul(swap.swap_ins.len() as u64));
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct DeviceTraffic {
+    device: String,
+    #[serde(flatten)]
+    traffic: Traffic,
+}
+
+/// Seconds for each phase.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Seconds {
+    pub read: f64,
+    pub size: f64,
+    pub analyze: f64,
+    pub plan: f64,
+    pub rewrite: f64,
+    pub verify: f64,
+    pub write: f64,
+    pub total: f64,
+}
+
+/// What is known before the rewrite.
+pub struct Facts<'a> {
+    pub analysis: &'a Analysis<'a>,
+    pub plan: &'a Plan,
+    pub name: &'a str,
+    pub kind: Kind,
+    pub encoding: Encoding,
+    pub trainable: &'a [String],
+    pub functions: usize,
+}
+
+impl Report {
+    pub fn new(facts: &Facts) -> Report {
+        let Facts { analysis, plan, .. } = facts;
+        let graph = analysis.graph;
+        let parameter_bytes = learning_parameter_bytes(graph, &analysis.shapes, facts.trainable);
+        let unknown = analysis.sizes.unknown();
+        let mut largest_swaps = plan.swaps.clone();
+        largest_swaps.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.tensor.cmp(&b.tensor)));
+        largest_swaps.truncate(LISTED);
+        let mut total = Traffic::default();
+        plan.swaps.iter().for_each(|swap| total.add(swap));
+        Report {
+            schema: SCHEMA,
+            input: Input {
+                kind: facts.kind,
+                encoding: facts.encoding,
+                nodes: graph.len(),
+                edges: analysis.edge_count(),
+                levels: analysis.levels.count(),
+                parameter_bytes,
+                unknown_size_tensors: unknown.len(),
+            },
+            largest_op: analysis.largest_op().map(|(node, bytes)| LargestOp {
+                name: graph.name(node).to_string(),
+                op: graph.op(node).name().to_string(),
+                bytes,
+            }),
+            strategy: plan.strategy.clone(),
+            parameters: plan.parameters.clone(),
+            devices: traffic_by_device(analysis, plan),
+            total,
+            control_edges: 0,
+            verified: false,
+            seconds: Seconds::default(),
+            output: None,
+            name: facts.name.to_string(),
+            functions: facts.functions,
+            unknown_tensors: unknown
+                .iter()
+                .take(3)
+                .map(|&tensor| graph.tensor_name(tensor).to_string())
+                .collect(),
+            largest_swaps,
+            swaps_of_unknown_size: plan.swaps.iter().filter(|swap| swap.bytes.is_none()).count(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// The report as one JSON document.
+    pub fn to_json(&self) -> anyhow::Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+}
+
+fn traffic_by_device(analysis: &Analysis, plan: &Plan) -> Vec<DeviceTraffic> {
+    let graph = analysis.graph;
+    let mut by_device: Vec<Traffic> = vec![Traffic::default(); graph.devices().len()];
+    let by_name: std::collections::HashMap<&str, _> =
+        graph.node_ids().map(|node| (graph.name(node), node)).collect();
+    for swap in &plan.swaps {
+        let producer = swap.tensor.rsplit_once(':').and_then(|(node, _)| by_name.get(node));
+        if let Some(&producer) = producer {
+            by_device[graph.device_index(producer)].add(swap);
+        }
+    }
+    let devices = graph.devices().iter().zip(by_device).filter(|(_, traffic)| traffic.swapouts > 0);
+    devices.map(|(device, traffic)| DeviceTraffic { device: device.to_string(), traffic }).collect()
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let input = &self.input;
+        writeln!(f, "{}: {} ({})", self.name, input.kind, input.encoding)?;
+        row(
+            f,
+            "graph",
+            format_args!(
+                "{} nodes, {} edges, {} levels",
+                count(input.nodes),
+                count(input.edges),
+                count(input.levels)
+            ),
+        )?;
+        if self.functions > 0 {
+            row(f, "functions", format_args!("{}, left as they are", count(self.functions)))?;
+        }
+        row(f, "learning parameters", Size(input.parameter_bytes))?;
+        if let Some(largest) = &self.largest_op {
+            row(
+                f,
+                "largest op",
+                format_args!("{} in {} ({})", Size(largest.bytes), largest.name, largest.op),
+            )?;
+        }
+        if input.unknown_size_tensors > 0 {
+            let more = if input.unknown_size_tensors > self.unknown_tensors.len() { ", …" } else { "" };
+            let names = self.unknown_tensors.join(", ");
+            row(
+                f,
+                "of unknown size",
+                format_args!("{} tensors: {names}{more}", count(input.unknown_size_tensors)),
+            )?;
+        }
+        row(f, "strategy", Strategy(self))?;
+        writeln!(f)?;
+        let total = &self.total;
+        row(
+            f,
+            "swapped out",
+            format_args!("{} tensors, {}", count(total.swapouts), Size(total.swapout_bytes)),
+        )?;
+        row(f, "swapped in", format_args!("{} times, {}", count(total.swapins), Size(total.swapin_bytes)))?;
+        if self.swaps_of_unknown_size > 0 {
+            row(f, "", format_args!("and {} tensors of unknown size", count(self.swaps_of_unknown_size)))?;
+        }
+        row(f, "control edges", count(self.control_edges))?;
+        if self.devices.len() > 1 {
+            for device in &self.devices {
+                let Traffic { swapouts, swapout_bytes, swapins, swapin_bytes } = device.traffic;
+                let name = if device.device.is_empty() { "(no device)" } else { &device.device };
+                row(
+                    f,
+                    name,
+                    format_args!(
+                        "{swapouts} out, {}; {swapins} in, {}",
+                        Size(swapout_bytes),
+                        Size(swapin_bytes)
+                    ),
+                )?;
+            }
+        }
+        if !self.largest_swaps.is_empty() {
+            writeln!(f, "\nlargest tensors swapped")?;
+        }
+        for swap in &self.largest_swaps {
+            let size = swap.bytes.map_or("unknown".to_string(), |bytes| Size(bytes).to_string());
+            let times = swap.swap_ins.len();
+            writeln!(
+                f,
+                "  {size:>10}  {}, back {times} time{}",
+                swap.tensor,
+                if times == 1 { "" } else { "s" }
+            )?;
+        }
+        writeln!(f)?;
+        if self.verified {
+            row(f, "checked", "the rewritten graph computes what the original does")?;
+        }
+        for note in &self.notes {
+            row(f, "note", note)?;
+        }
+        if let Some(output) = &self.output {
+            row(f, "written", output)?;
+        }
+        row(f, "seconds", &self.seconds)
+    }
+}
+
+/// One line: what, and how it is.
+fn row(f: &mut fmt::Formatter<'_>, label: &str, value: impl Display) -> fmt::Result {
+    writeln!(f, "  {label:<21}{value}")
+}
+
+/// A number with its thousands apart: `13,265`.
+fn count(number: usize) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// The strategy with its main parameters.
+struct Strategy<'a>(&'a Report);
+
+impl Display for Strategy<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.strategy)?;
+        let mut separator = ": ";
+        for name in ["swapout_threshold", "swapin_ahead", "swapin_groupby", "sync_mode"] {
+            if let Some(value) = self.0.parameters.get(name) {
+                write!(f, "{separator}{} {value}", name.replace('_', "-"))?;
+                separator = ", ";
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let phases = [
+            ("read", self.read),
+            ("size", self.size),
+            ("analyze", self.analyze),
+            ("plan", self.plan),
+            ("rewrite", self.rewrite),
+            ("verify", self.verify),
+            ("write", self.write),
+        ];
+        write!(f, "{:.3}", self.total)?;
+        for (index, (phase, seconds)) in phases.into_iter().enumerate() {
+            f.write_str(if index == 0 { " (" } else { ", " })?;
+            write!(f, "{phase} {seconds:.3}")?;
+        }
+        f.write_char(')')
+    }
+}

@@ -1,0 +1,58 @@
+//! How a tool ends.
+
+use std::process::ExitCode;
+
+/// The exit statuses besides 0, and 2 for wrong usage, which `clap` gives too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// Something failed.
+    Failed,
+    /// Wrong usage that only shows once the flags are looked at together.
+    Usage,
+    /// It does not fit, even with everything swapped.
+    DoesNotFit,
+}
+
+impl From<Failure> for ExitCode {
+    fn from(failure: Failure) -> ExitCode {
+        ExitCode::from(match failure {
+            Failure::Failed => 1,
+            Failure::Usage => 2,
+            Failure::DoesNotFit => 3,
+        })
+    }
+}
+
+/// An error that ends in an exit status other than 1.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+struct WithStatus {
+    failure: Failure,
+    message: String,
+}
+
+impl Failure {
+    /// An error that makes [`run`] end with this status.
+    pub fn error(self, message: impl Into<String>) -> anyhow::Error {
+        WithStatus { failure: self, message: message.into() }.into()
+    }
+}
+
+/// Runs a tool and reports its error on standard error, in one line.
+pub fn run(tool: &str, main: impl FnOnce() -> anyhow::Result<()>) -> ExitCode {
+    match main() {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader of a pipe that has seen enough is no failure.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{tool}: {error:#}");
+            let failure = error.downcast_ref::<WithStatus>().map_or(Failure::Failed, |error| error.failure);
+            failure.into()
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,15 @@
+//! What the three tools share: flags, sizes as people write them, and how things end.
+
+mod bytes;
+mod exit;
+mod graph_args;
+mod model_args;
+mod subject;
+mod tflms_args;
+
+pub use bytes::{Size, parse_size};
+pub use exit::{Failure, run};
+pub use graph_args::GraphArgs;
+pub use model_args::{ManualArgs, ModelArgs, OutputArgs, OutputFormat, Verbosity};
+pub use subject::Subject;
+pub use tflms_args::TflmsArgs;

@@ -1,0 +1,115 @@
+//! The model that a tool was given, on its way to an analysed graph.
+
+use std::collections::HashMap;
+use std::fs;
+
+use anyhow::{Context, bail};
+use prost::Message;
+use prost_reflect::DynamicMessage;
+
+use super::{GraphArgs, ModelArgs};
+use crate::format::{Model, Source, collected_ops, collected_variables};
+use crate::graph::{Graph, NodeId};
+use crate::ops::OpRegistry;
+use crate::proto::descriptor_pool;
+use crate::proto::tensorflow::{MetaGraphDef, OpList};
+use crate::shape::Shapes;
+
+/// A model with what its file and the flags say about it.
+#[derive(Debug)]
+pub struct Subject {
+    /// Where it came from.
+    pub source: Source,
+    /// The model.
+    pub model: Model,
+    /// The ops that its nodes may have.
+    pub registry: OpRegistry,
+    /// What is around the graph, if anything is.
+    pub meta_graph: Option<MetaGraphDef>,
+}
+
+impl Subject {
+    /// Reads the model and the definitions of its ops.
+    ///
+    /// # Errors
+    ///
+    /// If one of the files cannot be read.
+    pub fn read(model: &ModelArgs, graph: &GraphArgs) -> anyhow::Result<Subject> {
+        let source = model.source();
+        let model = source.read(&model.options())?;
+        let meta_graph = model.meta_graph()?;
+        let mut extra = OpList::default();
+        if let Some(path) = &graph.op_defs {
+            let content = fs::read(path).with_context(|| path.display().to_string())?;
+            extra = read_op_list(&content).with_context(|| format!("{}: is no OpList", path.display()))?;
+        }
+        let info = meta_graph.as_ref().and_then(|meta_graph| meta_graph.meta_info_def.as_ref());
+        extra.op.extend(info.and_then(|info| info.stripped_op_list.clone()).unwrap_or_default().op);
+        extra.op.extend(model.functions()?.into_iter().map(|function| function.signature));
+        Ok(Subject { source, registry: OpRegistry::with_extra(&extra), model, meta_graph })
+    }
+
+    /// The graph.
+    ///
+    /// # Errors
+    ///
+    /// If the model's nodes are none.
+    pub fn graph(&self) -> anyhow::Result<Graph<'_>> {
+        Graph::of_model(&self.model, &self.registry).with_context(|| self.model.name().to_string())
+    }
+
+    /// The ops that a step is run for: those given, or those that the file names.
+    ///
+    /// # Errors
+    ///
+    /// If one that was given is not there.
+    pub fn targets(&self, graph: &Graph, given: &GraphArgs) -> anyhow::Result<Vec<NodeId>> {
+        let collected = self.meta_graph.as_ref().map(|meta_graph| collected_ops(meta_graph, "train_op"));
+        let (names, must_exist) = match collected {
+            _ if !given.train_ops.is_empty() => (given.train_ops.clone(), true),
+            collected => (collected.unwrap_or_default(), false),
+        };
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let by_name: HashMap<&str, NodeId> = graph.node_ids().map(|node| (graph.name(node), node)).collect();
+        let mut targets = Vec::new();
+        for name in names {
+            match by_name.get(crate::format::op_name(&name)) {
+                Some(&node) => targets.push(node),
+                None if must_exist => {
+                    bail!("{}: has no op {name:?} (given as --train-op)", self.model.name())
+                }
+                None => {}
+            }
+        }
+        Ok(targets)
+    }
+
+    /// The names of the variables that the file says are trainable.
+    pub fn trainable_variables(&self) -> Vec<String> {
+        let names = |meta_graph| collected_variables(meta_graph, "trainable_variables");
+        self.meta_graph.as_ref().map(names).unwrap_or_default()
+    }
+
+    /// The shapes of all tensors.
+    ///
+    /// # Errors
+    ///
+    /// If TensorFlow is needed and not found, or what was given contradicts the graph.
+    pub fn shapes(&self, graph: &Graph, _given: &GraphArgs) -> anyhow::Result<Shapes> {
+        Ok(Shapes::declared(graph))
+    }
+}
+
+fn read_op_list(content: &[u8]) -> anyhow::Result<OpList> {
+    match OpList::decode(content) {
+        Ok(list) => Ok(list),
+        Err(error) => {
+            let Ok(text) = std::str::from_utf8(content) else { return Err(error.into()) };
+            let message = descriptor_pool().get_message_by_name("tensorflow.OpList");
+            let message = message.context("the definitions in proto/ lack OpList")?;
+            Ok(DynamicMessage::parse_text_format(message, text)?.transcode_to()?)
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Rewriting random graphs: the checker accepts, strip returns the original, and two runs give the same bytes.
+
+#[path = "support/graphs.rs"]
+#[allow(dead_code)]
+mod graphs;
+#[path = "support/random_graph.rs"]
+mod random_graph;
+
+use proptest::prelude::*;
+use tf_lms::format::{Encoding, Model, ReadOptions};
+use tf_lms::graph::{Device, Graph};
+use tf_lms::ops::OpRegistry;
+use tf_lms::plan::{Analysis, Plan, swappable, tflms};
+use tf_lms::shape::{Shapes, Sizes};
+use tf_lms::{rewrite, verify};
+
+fn model(content: Vec<u8>) -> Model {
+    Model::from_bytes("a random graph", content, &ReadOptions::default()).unwrap()
+}
+
+fn parameters() -> impl Strategy<Value = tflms::Parameters> {
+    let slices = prop::collection::vec(prop::sample::select(vec!["3", "2:6", ":", "::2"]), 0..2);
+    (0u32..8, 0u32..6, 0u32..5, 0u8..4, slices, any::<bool>()).prop_map(
+        |(threshold, ahead, groupby, sync, slices, inference)| tflms::Parameters {
+            swapout_threshold: threshold,
+            swapin_ahead: ahead,
+            swapin_groupby: groupby,
+            sync_mode: sync.try_into().unwrap(),
+            serialization: slices.into_iter().map(|slice| slice.parse().unwrap()).collect(),
+            mode: if inference { tflms::Mode::Inference } else { tflms::Mode::Training },
+            ..tflms::Parameters::default()
+        },
+    )
+}
+
+fn plan(graph: &Graph, parameters: &tflms::Parameters) -> Plan {
+    let shapes = Shapes::declared(graph);
+    let sizes = Sizes::of(graph, &shapes).unwrap();
+    let analysis = Analysis::new(graph, &[], shapes, sizes);
+    tflms::plan(&analysis, parameters, &Device::parse("/cpu:0").unwrap()).unwrap()
+}
+
+/// Plans and rewrites; the original, the plan, and the file that comes out.
+fn rewritten(content: Vec<u8>, parameters: &tflms::Parameters) -> (Model, Plan, Vec<u8>) {
+    let original = model(content);
+    let graph = Graph::of_model(&original, OpRegistry::builtin()).unwrap();
+    let plan = plan(&graph, parameters);
+    let edits = rewrite::rewrite(&original, &graph, &plan).unwrap().edits;
+    let bytes = original.edited(&edits, Encoding::Binary).unwrap().to_vec();
+    (original, plan, bytes)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn the_checker_accepts_what_the_rewriter_makes(seed: u64, size in 2usize..150, parameters in parameters()) {
+        let (original, plan, bytes) = rewritten(random_graph::random_graph(seed, size), &parameters);
+        let result = model(bytes);
+        let verified = verify::check(&original, &result, OpRegistry::builtin());
+        prop_assert!(verified.is_ok(), "{}", verified.err().unwrap());
+        let verified = verified.unwrap();
+        prop_assert_eq!(verified.swapped_tensors, plan.swaps.len());
+        prop_assert_eq!(verified.swap_ins, plan.swaps.iter().map(|swap| swap.swap_ins.len()).sum::<usize>());
+        // The rewritten graph is a graph, with no cycle.
+        prop_assert!(Graph::of_model(&result, OpRegistry::builtin()).is_ok());
+    }
+
+    #[test]
+    fn strip_returns_the_original(seed: u64, size in 2usize..150, parameters in parameters()) {
+        let content = random_graph::random_graph(seed, size);
+        let (_, plan, bytes) = rewritten(content.clone(), &parameters);
+        let result = model(bytes);
+        match rewrite::strip(&result) {
+            Ok(edits) => prop_assert_eq!(result.edited(&edits, Encoding::Binary).unwrap().to_vec(), content),
+            Err(_) => prop_assert!(plan.swaps.is_empty() && plan.orders.is_empty()),
+        }
+    }
+
+    #[test]
+    fn two_runs_give_the_same_bytes(seed: u64, size in 2usize..100, parameters in parameters()) {
+        let content = random_graph::random_graph(seed, size);
+        let (_, first_plan, first) = rewritten(content.clone(), &parameters);
+        let (_, second_plan, second) = rewritten(content, &parameters);
+        prop_assert_eq!(first_plan.to_json(), second_plan.to_json());
+        prop_assert_eq!(first, second);
+    }
+
+    #[test]
+    fn plans_keep_to_what_can_be_swapped(seed: u64, size in 2usize..150, parameters in parameters()) {
+        let original = model(random_graph::random_graph(seed, size));
+        let graph = Graph::of_model(&original, OpRegistry::builtin()).unwrap();
+        let names: std::collections::HashMap<String, _> =
+            graph.tensor_ids().map(|tensor| (graph.tensor_name(tensor).to_string(), tensor)).collect();
+        for swap in plan(&graph, &parameters).swaps {
+            prop_assert_eq!(swappable(&graph, names[&swap.tensor]), Ok(()));
+            prop_assert!(!swap.swap_ins.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_plan_survives_json(seed: u64, size in 2usize..100, parameters in parameters()) {
+        let (_, plan, _) = rewritten(random_graph::random_graph(seed, size), &parameters);
+        prop_assert_eq!(Plan::from_json("a plan", plan.to_json().as_bytes()).unwrap(), plan);
+    }
+}
