@@ -105,7 +105,16 @@ impl ControlFlow {
 
     /// Whether an edge may be added between two ops: the same frame, and the first alive whenever the second is.
     pub fn may_control(&self, from: NodeId, to: NodeId) -> bool {
-        self.output_frame(from) == self.frame(to) && self.implies(self.condition(to), self.condition(from))
+        self.output_frame(from) == self.frame(to)
+            && !self.enters_loop(from)
+            && self.implies(self.condition(to), self.condition(from))
+    }
+
+    /// Whether a node leads into a loop. Its output is there in the first iteration, and only if it is constant in the
+    /// others.
+    pub fn enters_loop(&self, node: NodeId) -> bool {
+        let (from, to) = (self.frame(node), self.output_frame(node));
+        from != to && self.parents[to.0 as usize] == from
     }
 }
 
@@ -233,8 +242,7 @@ impl Finder<'_> {
         self.flow.tensor_condition(self.graph, tensor)
     }
 
-    /// The tensor that a predicate is a copy of: `cond` passes its predicate through `Identity`, and into a nested
-    /// `cond` through a `Switch`.
+    /// The tensor that a predicate is a copy of: `cond` passes its predicate through `Identity` ops.
     fn origin(&self, mut tensor: TensorId) -> TensorId {
         loop {
             let producer = self.graph.producer(tensor);
@@ -242,7 +250,7 @@ impl Finder<'_> {
                 return tensor;
             }
             match (self.graph.op(producer).name(), self.graph.data_inputs(producer)) {
-                ("Identity" | "Switch", &[copied, ..]) => tensor = copied,
+                ("Identity", &[copied]) => tensor = copied,
                 _ => return tensor,
             }
         }

@@ -13,6 +13,7 @@ mod control_flow;
 mod device;
 mod error;
 pub mod reach;
+mod ref_variables;
 mod rows;
 
 use std::fmt;
@@ -21,6 +22,7 @@ pub use attrs::{NodeAttrs, output_shapes};
 pub use control_flow::{Condition, ControlFlow, FrameId};
 pub use device::{Device, DeviceError};
 pub use error::GraphError;
+pub use ref_variables::{RefVariable, RefVariables};
 pub use rows::Rows;
 
 use crate::dtype::DataType;

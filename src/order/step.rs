@@ -9,6 +9,7 @@ use crate::graph::{Graph, NodeId};
 #[derive(Debug)]
 pub struct Step {
     members: Vec<bool>,
+    is_known: bool,
 }
 
 /// Where a graph takes in data.
@@ -39,7 +40,17 @@ impl Step {
             targets.iter().copied().for_each(&mut mark);
         }
         close_over_predecessors(graph, &mut members);
-        Step { members }
+        Step { members, is_known: !targets.is_empty() }
+    }
+
+    /// Whether somebody said what a step is run for; else this is a guess from what graphs usually hold.
+    pub fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    /// Whether the op runs in each step, and that is not a guess.
+    pub fn certainly_contains(&self, node: NodeId) -> bool {
+        self.is_known && self.contains(node)
     }
 
     /// Whether the op runs in each step.

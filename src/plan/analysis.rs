@@ -1,6 +1,6 @@
 //! All that a strategy may know about a graph.
 
-use crate::graph::{ControlFlow, Graph, NodeId, TensorId};
+use crate::graph::{ControlFlow, Graph, NodeId, RefVariables, TensorId};
 use crate::order::{Levels, Step};
 use crate::shape::{Shapes, Sizes};
 
@@ -11,6 +11,8 @@ pub struct Analysis<'a> {
     pub graph: &'a Graph<'a>,
     /// Frames and conditions.
     pub flow: ControlFlow,
+    /// Variables whose buffers ops share.
+    pub ref_variables: RefVariables,
     /// The categorized topological sort.
     pub levels: Levels,
     /// Which ops a step runs.
@@ -27,6 +29,7 @@ impl<'a> Analysis<'a> {
         Analysis {
             graph,
             flow: ControlFlow::of(graph),
+            ref_variables: RefVariables::of(graph),
             levels: Levels::of(graph),
             step: Step::of(graph, targets),
             shapes,

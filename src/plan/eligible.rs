@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::dtype::DataType;
-use crate::graph::{Graph, TensorId};
+use crate::graph::{Graph, RefVariables, TensorId};
 
 /// Why a tensor cannot be swapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ const PERSISTENT_OPS: [&str; 4] = ["Variable", "VariableV2", "VarHandleOp", "Con
 /// # Errors
 ///
 /// Why they cannot.
-pub fn swappable(graph: &Graph, tensor: TensorId) -> Result<(), NotSwappable> {
+pub fn swappable(graph: &Graph, variables: &RefVariables, tensor: TensorId) -> Result<(), NotSwappable> {
     let output = graph.output_type(tensor);
     if output.is_ref {
         return Err(NotSwappable::Ref);
@@ -47,7 +47,8 @@ pub fn swappable(graph: &Graph, tensor: TensorId) -> Result<(), NotSwappable> {
     }
     let producer = graph.producer(tensor);
     let op = graph.op(producer);
-    if PERSISTENT_OPS.contains(&op.name()) {
+    // A copy of a variable's buffer would miss its updates.
+    if PERSISTENT_OPS.contains(&op.name()) || variables.is_buffer(tensor) {
         return Err(NotSwappable::Persistent);
     }
     if graph.device(producer).is_cpu() || in_host_memory(graph, tensor) {

@@ -5,58 +5,38 @@
 //! waits for a swap-in, the update of the variable could overtake it. Most optimizers order the two anyway, since they
 //! gate gradients by op. Where a graph does not, an edge is added.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 
 use super::swaps::TensorSwap;
 use super::{Analysis, Order, OrderReason};
-use crate::graph::{Graph, NodeId, TensorId, reach};
-
-/// Ops that hold a variable's buffer.
-const VARIABLE_OPS: [&str; 3] = ["Variable", "VariableV2", "TemporaryVariable"];
-
-/// Ops whose outputs are their inputs' buffers.
-const PASSING_OPS: [&str; 18] = [
-    "Identity",
-    "RefIdentity",
-    "IdentityN",
-    "Reshape",
-    "Squeeze",
-    "ExpandDims",
-    "StopGradient",
-    "PreventGradient",
-    "CheckNumerics",
-    "Bitcast",
-    "Switch",
-    "RefSwitch",
-    "Merge",
-    "RefMerge",
-    "Enter",
-    "RefEnter",
-    "Exit",
-    "RefExit",
-];
+use crate::graph::{Graph, NodeId, RefVariables, reach};
 
 /// A reader and an update of one variable.
 type Pair = (NodeId, NodeId);
 
-/// The edges that keep each delayed reader before the updates of what it reads.
+/// Adds the edges that keep each delayed reader before the updates of what it reads.
 ///
-/// Where no edge can do that, because of branches or loops, the swaps that would delay the reader are dropped.
-pub(super) fn guard(analysis: &Analysis, swaps: &mut Vec<TensorSwap>, orders: &[Order]) -> Vec<Order> {
-    let variables = Variables::of(analysis.graph);
-    if variables.is_empty() {
-        return Vec::new();
+/// Where no edge can do that, because of branches or loops or since nobody knows what a step runs, the swaps that would
+/// delay the reader are dropped.
+pub(super) fn guard(analysis: &Analysis, swaps: &mut Vec<TensorSwap>, orders: &mut Vec<Order>) {
+    let variables = &analysis.ref_variables;
+    if variables.all().is_empty() {
+        return;
     }
     loop {
-        let pairs = unordered_pairs(analysis, &variables, swaps, orders);
-        let (guarded, impossible): (Vec<Pair>, Vec<Pair>) =
-            pairs.into_iter().partition(|&(reader, update)| analysis.flow.may_control(reader, update));
+        let pairs = unordered_pairs(analysis, variables, swaps, orders);
+        // An edge must not make the step run what it did not run before.
+        let may_order = |&(reader, update): &Pair| {
+            analysis.step.certainly_contains(reader) && analysis.flow.may_control(reader, update)
+        };
+        let (guarded, impossible): (Vec<Pair>, Vec<Pair>) = pairs.into_iter().partition(may_order);
         if impossible.is_empty() {
-            return guarded.into_iter().map(|pair| order(analysis.graph, pair)).collect();
+            orders.extend(guarded.into_iter().map(|pair| order(analysis.graph, pair)));
+            return;
         }
-        // Each round drops a swap-in for one reader at least, so this ends.
+        // Each round drops what delays one reader at least, so this ends.
         let readers: Vec<NodeId> = impossible.into_iter().map(|(reader, _)| reader).collect();
-        drop_delays(analysis.graph, swaps, &readers);
+        drop_delays(analysis.graph, swaps, orders, &readers);
     }
 }
 
@@ -68,94 +48,32 @@ fn order(graph: &Graph, (reader, update): Pair) -> Order {
     }
 }
 
-/// The readers and updates of each ref variable.
-struct Variables {
-    /// By variable, in the order of the file.
-    all: Vec<Variable>,
-}
-
-#[derive(Default)]
-struct Variable {
-    readers: Vec<NodeId>,
-    updates: Vec<NodeId>,
-}
-
-impl Variables {
-    fn of(graph: &Graph) -> Variables {
-        let holders = graph.node_ids().filter(|&node| VARIABLE_OPS.contains(&graph.op(node).name()));
-        let all =
-            holders.flat_map(|node| graph.outputs(node)).map(|tensor| Variable::of(graph, tensor)).collect();
-        Variables { all }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-}
-
-impl Variable {
-    /// Follows a buffer through all ops that pass it on.
-    fn of(graph: &Graph, buffer: TensorId) -> Variable {
-        let mut variable = Variable::default();
-        let mut seen = BTreeSet::from([buffer]);
-        let mut open = vec![buffer];
-        while let Some(tensor) = open.pop() {
-            for reader in graph.uses(tensor) {
-                let node = reader.node;
-                let passes = PASSING_OPS.contains(&graph.op(node).name());
-                let updates =
-                    !passes && graph.output_type(tensor).is_ref && takes_ref(graph, node, reader.slot);
-                if updates {
-                    variable.updates.push(node);
-                } else {
-                    variable.readers.push(node);
-                }
-                for output in graph.outputs(node) {
-                    // An update returns the variable it updated.
-                    let same = passes || updates && graph.output_type(output).is_ref;
-                    if same && seen.insert(output) {
-                        open.push(output);
-                    }
-                }
-            }
-        }
-        for nodes in [&mut variable.readers, &mut variable.updates] {
-            nodes.sort_unstable();
-            nodes.dedup();
-        }
-        variable
-    }
-}
-
-/// Whether a data input of a node takes a reference, not a value.
-fn takes_ref(graph: &Graph, node: NodeId, slot: u32) -> bool {
-    let ports = graph.op(node).input_ports(&graph.attrs(node));
-    ports.is_ok_and(|ports| ports.get(slot as usize).is_some_and(|port| port.is_ref))
-}
-
 /// The readers that a swap may delay with the updates of the same step that nothing orders them against.
 fn unordered_pairs(
     analysis: &Analysis,
-    variables: &Variables,
+    variables: &RefVariables,
     swaps: &[TensorSwap],
     orders: &[Order],
 ) -> Vec<Pair> {
     let graph = analysis.graph;
-    let consumers = swaps.iter().flat_map(|swap| &swap.uses).flat_map(|swap_in| &swap_in.consumers);
-    let delayed = downstream(graph, consumers.copied());
+    let delayed = downstream(graph, held_back(graph, swaps, orders));
+    // Where it is not known what a step runs, it is what depends on a swapped tensor.
+    let dependent = downstream(graph, swaps.iter().map(|swap| graph.producer(swap.tensor)).collect());
+    let in_step = |update: &NodeId| match analysis.step.is_known() {
+        true => analysis.step.contains(*update),
+        false => dependent[update.index()],
+    };
     let mut wanted: Vec<Pair> = Vec::new();
-    for variable in &variables.all {
+    for variable in variables.all() {
         for &reader in variable.readers.iter().filter(|reader| delayed[reader.index()]) {
-            let updates = variable.updates.iter().filter(|&&update| update != reader);
-            wanted.extend(
-                updates.filter(|&&update| analysis.step.contains(update)).map(|&update| (reader, update)),
-            );
+            let updates = variable.updates.iter().filter(|&update| *update != reader && in_step(update));
+            wanted.extend(updates.map(|&update| (reader, update)));
         }
     }
     if wanted.is_empty() {
         return wanted;
     }
-    let order = order_with(analysis, orders);
+    let order = order_with(analysis, swaps, orders);
     let forward = unreached(&order, &wanted, |(reader, update)| (reader, update));
     let mut unordered = unreached(&order, &forward, |(reader, update)| (update, reader));
     unordered.sort_unstable();
@@ -170,11 +88,16 @@ struct PlannedOrder<'a> {
     added: HashMap<NodeId, Vec<NodeId>>,
 }
 
-fn order_with<'a>(analysis: &'a Analysis, orders: &[Order]) -> PlannedOrder<'a> {
+fn order_with<'a>(analysis: &'a Analysis, swaps: &[TensorSwap], orders: &[Order]) -> PlannedOrder<'a> {
     let graph = analysis.graph;
-    let nodes =
-        (0..analysis.levels.count() as u32).flat_map(|level| analysis.levels.nodes(level)).copied().collect();
+    let levels = 0..analysis.levels.count() as u32;
+    let nodes = levels.flat_map(|level| analysis.levels.nodes(level)).copied().collect();
     let mut added: HashMap<NodeId, Vec<NodeId>> = HashMap::new();
+    for swap_in in swaps.iter().flat_map(|swap| &swap.uses) {
+        for &trigger in &swap_in.triggers {
+            added.entry(trigger).or_default().extend(&swap_in.consumers);
+        }
+    }
     if !orders.is_empty() {
         let by_name: HashMap<&str, NodeId> = graph.node_ids().map(|node| (graph.name(node), node)).collect();
         for order in orders {
@@ -211,10 +134,21 @@ fn unreached(order: &PlannedOrder, pairs: &[Pair], ends: impl Fn(Pair) -> Pair) 
     unreached
 }
 
+/// The nodes that wait for something that they did not wait for before.
+fn held_back(graph: &Graph, swaps: &[TensorSwap], orders: &[Order]) -> Vec<NodeId> {
+    let consumers = swaps.iter().flat_map(|swap| &swap.uses).flat_map(|swap_in| &swap_in.consumers);
+    let waiting = swaps.iter().flat_map(|swap| &swap.waiting);
+    let mut held: Vec<NodeId> = consumers.chain(waiting).copied().collect();
+    if !orders.is_empty() {
+        let after: HashSet<&str> = orders.iter().map(|order| &*order.after).collect();
+        held.extend(graph.node_ids().filter(|&node| after.contains(graph.name(node))));
+    }
+    held
+}
+
 /// Which nodes wait for one of these, themselves included.
-fn downstream(graph: &Graph, from: impl Iterator<Item = NodeId>) -> Vec<bool> {
+fn downstream(graph: &Graph, mut open: Vec<NodeId>) -> Vec<bool> {
     let mut found = vec![false; graph.len()];
-    let mut open: Vec<NodeId> = from.collect();
     for node in &open {
         found[node.index()] = true;
     }
@@ -229,17 +163,21 @@ fn downstream(graph: &Graph, from: impl Iterator<Item = NodeId>) -> Vec<bool> {
     found
 }
 
-/// Drops the swap-ins that any of these readers waits for.
-fn drop_delays(graph: &Graph, swaps: &mut Vec<TensorSwap>, readers: &[NodeId]) {
-    let mut waits = vec![false; graph.len()];
+/// Drops whatever makes one of these readers wait.
+fn drop_delays(graph: &Graph, swaps: &mut Vec<TensorSwap>, orders: &mut Vec<Order>, readers: &[NodeId]) {
+    let mut leads_to_reader = vec![false; graph.len()];
     let mut open = readers.to_vec();
     while let Some(node) = open.pop() {
-        if !std::mem::replace(&mut waits[node.index()], true) {
+        if !std::mem::replace(&mut leads_to_reader[node.index()], true) {
             open.extend(graph.predecessors(node).filter(|from| from.index() < graph.len()));
         }
     }
+    let held: HashSet<&str> =
+        graph.node_ids().filter(|node| leads_to_reader[node.index()]).map(|node| graph.name(node)).collect();
+    orders.retain(|order| !held.contains(&*order.after));
     for swap in swaps.iter_mut() {
-        swap.uses.retain(|swap_in| !swap_in.consumers.iter().any(|consumer| waits[consumer.index()]));
+        swap.waiting.retain(|node| !leads_to_reader[node.index()]);
+        swap.uses.retain(|swap_in| !swap_in.consumers.iter().any(|node| leads_to_reader[node.index()]));
     }
     swaps.retain(|swap| !swap.uses.is_empty());
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::error::RewriteError;
 use super::names;
 use crate::format::{Edits, Model, Nodes};
-use crate::graph::{ControlFlow, Device, Graph, NodeId, TensorId};
+use crate::graph::{ControlFlow, Device, Graph, NodeId, RefVariables, TensorId};
 use crate::plan::{Order, Plan, Swap, SwapIn, graph_digest, swappable};
 use crate::proto::tensorflow::attr_value::{ListValue, Value};
 use crate::proto::tensorflow::{AttrValue, NodeDef};
@@ -44,6 +44,7 @@ pub fn rewrite(model: &Model, graph: &Graph, plan: &Plan) -> Result<Rewritten, R
         graph,
         nodes: model.nodes(),
         flow: ControlFlow::of(graph),
+        variables: RefVariables::of(graph),
         host: Device::parse(&plan.host_device)?,
         by_name: graph.node_ids().map(|node| (graph.name(node), node)).collect(),
         inputs: BTreeMap::new(),
@@ -70,6 +71,7 @@ struct Rewriter<'a> {
     graph: &'a Graph<'a>,
     nodes: Nodes<'a>,
     flow: ControlFlow,
+    variables: RefVariables,
     host: Device,
     by_name: HashMap<&'a str, NodeId>,
     /// The new inputs of nodes that have some.
@@ -93,7 +95,7 @@ impl Rewriter<'_> {
     }
 
     fn swap(&mut self, swap: &Swap, tensor: TensorId) -> Result<(), RewriteError> {
-        if let Err(why) = swappable(self.graph, tensor) {
+        if let Err(why) = swappable(self.graph, &self.variables, tensor) {
             return Err(RewriteError::NotSwappable { tensor: swap.tensor.clone(), why });
         }
         let producer = self.graph.producer(tensor);

@@ -12,6 +12,9 @@ use super::graphs::{GraphBuilder, shape_proto, type_value};
 const SHAPE: &[i64] = &[4, 8];
 const DEVICES: [&str; 4] = ["", "/device:GPU:0", "/job:localhost/replica:0/task:0/device:GPU:1", "/cpu:0"];
 
+/// The op that a step of each random graph is run for.
+pub const TRAIN_OP: &str = "train";
+
 /// A random graph of about so many nodes.
 pub fn random_graph(seed: u64, size: usize) -> Vec<u8> {
     let mut maker =
@@ -35,6 +38,7 @@ pub fn random_graph(seed: u64, size: usize) -> Vec<u8> {
         maker.step(&mut scope, 0);
     }
     maker.update_variables(&mut scope);
+    maker.finish(&scope);
     let mut nodes = maker.builder.nodes;
     maker.rng.shuffle(&mut nodes);
     GraphDef { node: nodes, ..GraphDef::default() }.encode_to_vec()
@@ -175,6 +179,15 @@ impl Maker {
             let update = self.float("Assign", &[&variable, &value]);
             scope.ops.push(update);
         }
+    }
+
+    /// The op that needs some of the updates and some of the rest.
+    fn finish(&mut self, scope: &Scope) {
+        let needed: Vec<String> =
+            scope.ops.iter().filter(|_| self.rng.u8(..3) > 0).map(|op| format!("^{op}")).collect();
+        let needed: Vec<&str> = needed.iter().map(String::as_str).collect();
+        self.add("NoOp", &needed, vec![], &[]);
+        self.last().name = TRAIN_OP.to_string();
     }
 
     /// `tf.cond` as TensorFlow 1 writes it.

@@ -143,7 +143,7 @@ fn make_plan(args: &Args, analysis: &Analysis) -> anyhow::Result<Plan> {
     }
     let host = Device::parse(args.tflms.host_device()).context("--host-device")?;
     match args.strategy {
-        Strategy::Tflms => tflms::plan(analysis, &args.tflms.parameters(), &host).context("--gpu-device"),
+        Strategy::Tflms => Ok(tflms::plan(analysis, &args.tflms.parameters(), &host)?),
     }
 }
 

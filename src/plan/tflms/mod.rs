@@ -56,19 +56,35 @@ const EXCLUDED: [&str; 24] = [
 /// Beginnings of further op types that are excluded.
 const EXCLUDED_FAMILIES: [&str; 2] = ["ResourceScatter", "Queue"];
 
+/// Why this strategy cannot plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TflmsError {
+    /// A GPU that is none.
+    #[error("a GPU to edit: {0}")]
+    Device(#[from] DeviceError),
+    /// Ops of one level wait for each other without need; an initializer among them would run in each step.
+    #[error(
+        "to run ops of a level one after the other, it must be known which ops a step runs, and the file does not say: give the op that trains with --train-op"
+    )]
+    UnknownStep,
+}
+
 /// Plans the swaps of a graph.
 ///
 /// # Errors
 ///
-/// If one of the GPUs to edit is no device name.
-pub fn plan(analysis: &Analysis, parameters: &Parameters, host_device: &Device) -> Result<Plan, DeviceError> {
+/// If one of the GPUs to edit is no device name, or levels are to be serialized and nobody said what a step runs.
+pub fn plan(analysis: &Analysis, parameters: &Parameters, host_device: &Device) -> Result<Plan, TflmsError> {
+    let serializes = !parameters.serialization.is_empty() || parameters.serialization_by_size.is_some();
+    if serializes && !analysis.step.is_known() {
+        return Err(TflmsError::UnknownStep);
+    }
     let planner = Planner::new(analysis, parameters)?;
     let mut plan = Plan::new(analysis, NAME, &host_device.to_string());
     plan.parameters = serde_json::to_value(parameters).unwrap_or_default();
     let mut swaps = planner.swaps();
     plan.orders = serialize::orders(&planner);
-    let guards = ref_variables::guard(analysis, &mut swaps, &plan.orders);
-    plan.orders.extend(guards);
+    ref_variables::guard(analysis, &mut swaps, &mut plan.orders);
     plan.swaps = swaps.into_iter().map(|swap| swap.named(analysis)).collect();
     Ok(plan)
 }
@@ -80,6 +96,8 @@ struct Planner<'a> {
     /// For each node the number of its GPU, if it runs on one that is to be edited.
     gpus: Vec<Option<u32>>,
     inactive: Vec<bool>,
+    /// Ops that change a variable, and all that come after one.
+    after_updates: Vec<bool>,
     excluded: HashSet<OpId>,
 }
 
@@ -94,6 +112,7 @@ impl<'a> Planner<'a> {
             parameters,
             gpus: assign_gpus(graph, &parameters.gpu_patterns()?),
             inactive: inactive::inactive_ops(analysis, parameters.mode),
+            after_updates: after_updates(analysis),
             excluded: graph
                 .node_ids()
                 .map(|node| graph.op_id(node))
@@ -109,6 +128,16 @@ impl<'a> Planner<'a> {
 
     fn takes_part(&self, node: NodeId) -> bool {
         self.is_active_on_gpu(node) && !self.excluded.contains(&self.analysis.graph.op_id(node))
+    }
+
+    /// Whether ops may be made to wait for this one that did not need it.
+    ///
+    /// The step must run it in any case. And it must come after no update of a variable: who was free to read the variable
+    /// before the update would now always read it after.
+    fn may_hold_up_others(&self, node: NodeId) -> bool {
+        self.is_active_on_gpu(node)
+            && self.analysis.step.certainly_contains(node)
+            && !self.after_updates[node.index()]
     }
 
     fn swaps(&self) -> Vec<TensorSwap> {
@@ -142,7 +171,7 @@ impl<'a> Planner<'a> {
     /// Tensors of less than two dimensions are small, and those of unknown rank nobody knows.
     fn may_leave(&self, tensor: TensorId) -> bool {
         self.analysis.shapes.rank(tensor).is_some_and(|rank| rank >= 2)
-            && swappable(self.analysis.graph, tensor).is_ok()
+            && swappable(self.analysis.graph, &self.analysis.ref_variables, tensor).is_ok()
     }
 
     /// The consumers that a tensor may come back for, by level.
@@ -200,6 +229,22 @@ impl<'a> Planner<'a> {
         waiting.dedup();
         waiting
     }
+}
+
+/// The ops that change a variable, and all that come after one.
+fn after_updates(analysis: &Analysis) -> Vec<bool> {
+    const RESOURCE_UPDATES: [&str; 4] = ["Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter"];
+    let graph = analysis.graph;
+    let mut after = vec![false; graph.len()];
+    for &node in analysis.ref_variables.all().iter().flat_map(|variable| &variable.updates) {
+        after[node.index()] = true;
+    }
+    for &node in graph.topological() {
+        let op = graph.op(node).name();
+        after[node.index()] |= RESOURCE_UPDATES.iter().any(|family| op.starts_with(family))
+            || graph.predecessors(node).any(|from| from.index() < after.len() && after[from.index()]);
+    }
+    after
 }
 
 /// The number of each op's GPU among those that match a pattern, or among all if there is no pattern.

@@ -32,10 +32,10 @@ pub(super) fn orders(planner: &Planner) -> Vec<Order> {
     orders
 }
 
-/// The ops of a level that a step runs on an edited GPU.
+/// The ops of a level that can be made to wait for one another.
 fn ops_of<'a>(planner: &'a Planner, level: u32) -> impl Iterator<Item = NodeId> + use<'a> {
     let nodes = planner.analysis.levels.nodes(level).iter().copied();
-    nodes.filter(|&node| planner.is_active_on_gpu(node) && planner.analysis.step.contains(node))
+    nodes.filter(|&node| planner.may_hold_up_others(node))
 }
 
 /// Each op of a level with the last one before it on the same GPU that may control it.

@@ -114,6 +114,7 @@ impl<'a> TriggerSearch<'a> {
         let Analysis { graph, flow, .. } = self.planner.analysis;
         let producer = graph.producer(tensor);
         flow.output_frame(node) == flow.output_frame(producer)
+            && !flow.enters_loop(node)
             && consumers.iter().all(|&consumer| {
                 // A Merge is alive with any one of its inputs: what matters to it is when this one is.
                 let wanted = match graph.op(consumer).name() {
@@ -140,14 +141,10 @@ impl<'a> TriggerSearch<'a> {
             && let Some(level) = levels.level(first).checked_sub(1)
         {
             // Ops that the consumer does not need may run before it only where they run in any case.
-            let in_step = consumers.iter().all(|&consumer| step.contains(consumer));
+            let in_step = consumers.iter().all(|&consumer| step.certainly_contains(consumer));
             let level = if in_step { levels.nodes(level) } else { &[] };
-            found = level
-                .iter()
-                .copied()
-                .filter(on_gpu)
-                .filter(|&node| step.contains(node) && self.may_trigger(node, tensor, consumers))
-                .collect();
+            let free = level.iter().copied().filter(|&node| self.planner.may_hold_up_others(node));
+            found = free.filter(|&node| self.may_trigger(node, tensor, consumers)).collect();
         }
         found.sort_by_key(|&node| (std::cmp::Reverse(levels.level(node)), node));
         found.dedup();
