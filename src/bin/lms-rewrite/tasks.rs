@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::Context;
 use tf_lms::cli::{Failure, Subject};
 use tf_lms::format::{Destination, Edits, Model, Source, write_file};
-use tf_lms::graph::{Device, Graph};
+use tf_lms::graph::Device;
 use tf_lms::plan::{Analysis, Plan, tflms};
 use tf_lms::rewrite;
 use tf_lms::shape::Sizes;
@@ -69,7 +69,7 @@ pub fn rewrite(args: &Args) -> anyhow::Result<()> {
     seconds.write = clock.lap();
     seconds.total = clock.total();
     report.seconds = seconds;
-    report.notes.extend(notes(args, &plan, &graph));
+    report.notes.extend(notes(args, &plan, &analysis));
     print(args, &report, destination == Destination::Stdout && !args.dry_run)
 }
 
@@ -161,13 +161,19 @@ fn write(
     Ok(written.dropped_fingerprint.then(|| dropped.to_string()).into_iter().collect())
 }
 
-fn notes(args: &Args, plan: &Plan, graph: &Graph) -> Vec<String> {
+fn notes(args: &Args, plan: &Plan, analysis: &Analysis) -> Vec<String> {
     let mut notes = Vec::new();
     if args.plan.is_none() && args.tflms.is_default() {
         notes.push("no parameters given: swapping as much as TFLMSv2 does with 1/1/0/0".to_string());
     }
+    if args.plan.is_none() && args.tflms.swapin_groupby.unwrap_or(0) > 0 && !analysis.step.is_known() {
+        notes.push(
+            "no consumers share a swap-in: give --train-op, so that it is known which run together"
+                .to_string(),
+        );
+    }
     if plan.swaps.is_empty() {
-        notes.push(format!("nothing to swap among {} nodes", graph.len()));
+        notes.push(format!("nothing to swap among {} nodes", analysis.graph.len()));
     }
     notes
 }

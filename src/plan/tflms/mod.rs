@@ -199,8 +199,9 @@ impl<'a> Planner<'a> {
         let nearby = |before: NodeId, node: NodeId| {
             self.parameters.swapin_groupby > 0
                 && levels.level(node) - levels.level(before) <= self.parameters.swapin_groupby
-                // What starts a return for the step must not make other runs wait for the step.
-                && step.contains(before) == step.contains(node)
+                // What starts a return for one must be what the other's run has too: so both are of the step.
+                && step.certainly_contains(before)
+                && step.certainly_contains(node)
         };
         let mut groups: Vec<Vec<NodeId>> = Vec::new();
         for node in consumers {
