@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from . import mnist_cnn_tf2
 from .layers import cross_entropy, flatten
 from .model import Model, class_labels, images
 
@@ -35,4 +36,6 @@ MODEL = Model(
     learning_rate=1e-4,
     flags={"base_filters": 32},
     free_size=False,
+    smallest=4,
+    tf2_training_step=mnist_cnn_tf2.training_step,
 )
