@@ -69,7 +69,10 @@ def export_tf2(model, chosen):
 
 def command(arguments, path):
     """The command line that makes the file again, in the folder of the file."""
-    words = [path.name if pathlib.Path(word) == path else word for word in arguments]
+    words = []
+    for word in arguments:
+        flag, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+        words.append(flag + equals + (path.name if pathlib.Path(value) == path else value))
     return shlex.join(["scripts/export_models.py", *words])
 
 

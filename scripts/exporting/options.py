@@ -10,8 +10,8 @@ from .training import OPTIMIZERS
 DESCRIPTION = """\
 Exports TensorFlow training graphs: forward, backward and optimizer.
 
-A graph is written with its initialization, train step and loss in the standard collections (init_op, train_op, losses), a
-signature "train" that names its inputs, and a manifest beside it (NAME.json) that says how to feed it."""
+A graph is written with its initialization, train step and loss in the standard collections (init_op, train_op,
+losses), a signature "train" that names its inputs, and a manifest beside it (NAME.json) that says how to feed it."""
 
 EXAMPLES = """\
 examples:

@@ -1,10 +1,16 @@
 """The project's folder of test data: which graphs, and how to make them all."""
 
+import inspect
+import json
 import pathlib
 import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
+
+import numpy as np
+
+from . import feeds
 
 SCRIPT = pathlib.Path(__file__).parent.parent / "export_models.py"
 
@@ -13,7 +19,7 @@ SMALL_STEP = "--optimizer momentum --learning-rate 0.001"  # the loss neither ex
 
 @dataclass(frozen=True)
 class Entry:
-    """A file or directory, what it is there for, and the flags that make it: one run of the script, whatever came before."""
+    """A file or directory, what it is there for, and the flags of the run that makes it."""
 
     name: str
     purpose: str
@@ -103,12 +109,90 @@ def make(directory, only=None):
     pathlib.Path(directory).mkdir(parents=True, exist_ok=True)
     for entry in ENTRIES:
         if not only or entry.name in only:
-            run = subprocess.run([sys.executable, SCRIPT, *arguments(entry)], cwd=directory)
+            run = subprocess.run([sys.executable, SCRIPT, *arguments(entry)], cwd=directory, check=False)
             if run.returncode:
                 raise SystemExit(f"{entry.name}: could not be made (status {run.returncode}); see above")
+    write_readme(pathlib.Path(directory))
 
 
 def arguments(entry):
     """The script's arguments for an entry; the flags of a SavedModel end in the one that its directory belongs to."""
     words = shlex.split(entry.flags)
     return [*words, entry.name] if words[-1].endswith("saved-model") else [*words, "-o", entry.name]
+
+
+README = """\
+# Training graphs to test with
+
+Made by `scripts/export_models.py`, this page included: forward, backward and optimizer, with `_output_shapes` on
+every node unless said otherwise. `NAME.json` beside each says what its inputs, loss, train step and initialization
+are called, how to feed it, and which command made it. A name that ends in no suffix is a SavedModel.
+
+    scripts/export_models.py --testdata testdata    # makes the folder again
+    scripts/export_models.py --check testdata       # trains all of it, compares with the manifests
+
+Made twice, each file has the same bytes, but for the `fingerprint.pb` of a SavedModel, which holds a random number.
+What Python and packages this takes is in `scripts/requirements.txt`.
+
+{table}
+
+Steps are those of the recorded losses; without them, the graph is too large to train on a CPU in seconds. Flags of each
+file follow below; `scripts/export_models.py --help` explains them.
+
+{commands}
+
+## Manifests
+
+- `format`, `encoding`, `output_shapes`, `bytes`: what the file is. For a SavedModel also `tags`, and the bytes are
+  those of `saved_model.pb`.
+- `inputs`, in the order of the feeds below: `shape` has null where a dimension is free, `feed_shape` has numbers.
+- `train_op`, `init_op`, `loss`: names, the same as in the collections `train_op`, `init_op` and `losses` of a
+  MetaGraphDef. In the TensorFlow 2 SavedModel the first two are null: loading it restores the variables, and fetching
+  the loss trains.
+- `variables`: `parameters` counts numbers in trainable variables; `global` counts the optimizer's variables too.
+- `reference`: the losses of the first steps on a CPU with one thread and the given environment, and the bits of these
+  32-bit floats. Fetch loss and train step in one run. Bits hold on the machine that made them; elsewhere the losses
+  agree to about 1e-3.
+
+## Feeds
+
+{feeds}
+
+With seed 1, the seed of all recorded losses:
+
+{examples}
+"""
+
+
+def write_readme(directory):
+    """Writes the folder's README.md from the manifests in it."""
+    made = [(entry, json.loads(manifest_of(directory, entry).read_text())) for entry in ENTRIES]
+    rows = ["| file | KiB | nodes | steps | what it is there for |", "|---|---|---|---|---|"]
+    for entry, about in made:
+        steps = len(about["reference"]["losses"]) if "reference" in about else ""
+        rows.append(f"| `{entry.name}` | {about['bytes'] / 1024:.0f} | {about['nodes']} | {steps} | {entry.purpose} |")
+    text = README.format(
+        table="\n".join(rows),
+        commands="\n".join(f"    {about['command']}" for _, about in made),
+        feeds=inspect.cleandoc(feeds.__doc__).split("\n", 2)[2],
+        examples=examples(),
+    )
+    (directory / "README.md").write_text(text)
+
+
+def manifest_of(directory, entry):
+    return (directory / entry.name).with_suffix(".json")
+
+
+def examples():
+    """Values to hold another implementation of the feeds against."""
+    normal = {"kind": "normal"}
+    label = {"kind": "int", "lo": 0, "hi": 10}
+    lines = []
+    for k in range(2):
+        for i, number in enumerate(feeds.bits(1, k, 3)):
+            value = feeds.values(normal, np.float32, [3], 1, k, 0)[i]
+            whole = feeds.values(label, np.int32, [3], 1, k, 0)[i]
+            values = f"normal {value!s:>12} = {value.view(np.uint32):08x}   int 0..10: {whole}"
+            lines.append(f"    bits(1, {k}, {i}) = {number:016x}   {values}")
+    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Makes a training graph of a model: placeholders, loss, optimizer, initialization, saver, and the collections that say so."""
+"""Makes a training graph of a model: placeholders, loss, optimizer, initialization, saver, collections."""
 
 from dataclasses import dataclass
 

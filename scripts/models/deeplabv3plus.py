@@ -1,8 +1,9 @@
 """DeepLabv3+ for semantic segmentation: Xception-65, atrous spatial pyramid pooling, decoder.
 
-After Chen et al., "Encoder-Decoder with Atrous Separable Convolution for Semantic Image Segmentation" (2018): the backbone's
-last strides are replaced by atrous convolutions so that its features are 16 or 8 times smaller than the image; all batch
-normalizations train ("fine-tuned batch norm"); PASCAL VOC's 21 classes, where label 255 marks pixels that do not count.
+After Chen et al., "Encoder-Decoder with Atrous Separable Convolution for Semantic Image Segmentation" (2018): the
+backbone's last strides are replaced by atrous convolutions so that its features are 16 or 8 times smaller than the
+image; all batch normalizations train ("fine-tuned batch norm"); PASCAL VOC's 21 classes, where label 255 marks pixels
+that do not count.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ LOW_LEVEL = "entry2"  # its second convolution has a quarter of the image's size
 
 @dataclass(frozen=True)
 class Block:
-    """Three separable convolutions; `skip` says what is added to them: a 1x1 convolution, the input itself, or nothing."""
+    """Three separable convolutions; `skip` is what is added to them: a 1x1 convolution, the input itself, nothing."""
 
     name: str
     filters: tuple

@@ -1,7 +1,7 @@
 """GoogLeNet (Inception v1) without its two auxiliary heads, as TensorFlow's CNN benchmarks train it.
 
-After Szegedy et al., "Going Deeper with Convolutions" (2015). The last average covers the whole map, so that any crop size
-works: the "enlarged" GoogLeNet of the articles is this one with `--size 2240`.
+After Szegedy et al., "Going Deeper with Convolutions" (2015). The last average covers the whole map, so that any crop
+size works: the "enlarged" GoogLeNet of the articles is this one with `--size 2240`.
 """
 
 import tensorflow as tf

@@ -1,8 +1,8 @@
 """The layers the models are made of.
 
-A `Network` holds what a whole model has in common (layout, precision, kind of variables, whether it trains) so that the
-models read as the papers describe them. Variables come from `tf.compat.v1.get_variable` inside variable scopes: building a
-model a second time under `reuse=True` shares them, as a second tower does.
+A `Network` holds what a whole model has in common (layout, precision, kind of variables, whether it trains) so that
+the models read as the papers describe them. Variables come from `tf.compat.v1.get_variable` inside variable scopes:
+building a model a second time under `reuse=True` shares them, as a second tower does.
 """
 
 import contextlib
@@ -53,19 +53,18 @@ class Network:
 
     # --- variables ----------------------------------------------------------------------------------------------------
 
-    def variable(self, name, shape, initializer, trainable=True, decay=False):
-        """A float32 variable, read in the network's precision."""
-        variable = tf1.get_variable(
-            name,
-            shape,
-            tf.float32,
-            initializer,
-            trainable=trainable,
-            use_resource=not self.ref_variables,
+    def variable(self, name, shape, initializer, trainable=True):
+        """A float32 variable."""
+        return tf1.get_variable(
+            name, shape, tf.float32, initializer, trainable=trainable, use_resource=not self.ref_variables
         )
+
+    def weights(self, name, shape, initializer, decay=False):
+        """A trainable variable, read in the network's precision."""
+        variable = self.variable(name, shape, initializer)
         if decay:
             self.decayed.append(variable)
-        return tf.cast(variable, self.dtype) if trainable else variable
+        return tf.cast(variable, self.dtype)
 
     def weight_decay(self, factor):
         """The L2 penalty over the kernels made so far."""
@@ -79,7 +78,7 @@ class Network:
             dimensions = x.shape.rank - 2
             shape = [kernel] * dimensions + [self.channels(x), filters]
             initializer = initializer or tf1.variance_scaling_initializer(scale=2.0)
-            weights = self.variable("kernel", shape, initializer, decay=True)
+            weights = self.weights("kernel", shape, initializer, decay=True)
             convolve = tf.nn.conv3d if dimensions == 3 else tf.nn.conv2d
             y = convolve(
                 x,
@@ -94,7 +93,7 @@ class Network:
     def depthwise(self, x, kernel, name=None, stride=1, rate=1, padding="SAME", initializer=None):
         """A convolution of each channel by itself; weight decay leaves its kernel alone."""
         with scope(name):
-            weights = self.variable("kernel", [kernel, kernel, self.channels(x), 1], initializer)
+            weights = self.weights("kernel", [kernel, kernel, self.channels(x), 1], initializer)
             return tf.nn.depthwise_conv2d(
                 x, weights, self.per_axis(x, stride), padding, self.layout(4), dilations=[rate, rate]
             )
@@ -102,7 +101,7 @@ class Network:
     def conv_transpose(self, x, filters, factor, name=None):
         """A transposed convolution that makes a volume `factor` times larger in each direction."""
         with scope(name):
-            weights = self.variable(
+            weights = self.weights(
                 "kernel", [factor] * 3 + [filters, self.channels(x)], tf1.glorot_uniform_initializer(), decay=True
             )
             shape = [size_of(x, axis) * step for axis, step in enumerate(self.per_axis(x, factor))]
@@ -113,7 +112,7 @@ class Network:
 
     def bias(self, x):
         """Adds a vector over the channels."""
-        vector = self.variable("bias", [self.channels(x)], tf1.zeros_initializer())
+        vector = self.weights("bias", [self.channels(x)], tf1.zeros_initializer())
         layout = "NCHW" if self.channels_first else "NHWC"  # BiasAdd's names; they hold for any rank
         return tf1.nn.bias_add(x, vector, data_format=layout)
 
@@ -121,22 +120,22 @@ class Network:
         """A fully connected layer over the last axis of a matrix."""
         with scope(name):
             initializer = initializer or tf1.glorot_uniform_initializer()
-            weights = self.variable("kernel", [x.shape[-1], units], initializer, decay=True)
-            vector = self.variable("bias", [units], tf1.zeros_initializer())
+            weights = self.weights("kernel", [x.shape[-1], units], initializer, decay=True)
+            vector = self.weights("bias", [units], tf1.zeros_initializer())
             return tf.nn.bias_add(tf.matmul(x, weights), vector)
 
     def batch_norm(self, x, name=None, training=True, momentum=0.99, epsilon=1e-3):
-        """Fused batch normalization.
+        """Fused batch normalization; its own variables are float32 in any precision.
 
-        `training` is True, or a boolean tensor; then a v1 `tf.cond` chooses, which holds the update of the moving averages.
-        With True the updates go to the collection `update_ops`.
+        `training` is True, or a boolean tensor; then a v1 `tf.cond` chooses, which holds the update of the moving
+        averages. With True the updates go to the collection `update_ops`.
         """
         with scope(name):
             shape = [self.channels(x)]
-            scale = self.statistics("gamma", shape, tf1.ones_initializer(), trainable=True)
-            offset = self.statistics("beta", shape, tf1.zeros_initializer(), trainable=True)
-            mean = self.statistics("moving_mean", shape, tf1.zeros_initializer())
-            variance = self.statistics("moving_variance", shape, tf1.ones_initializer())
+            scale = self.variable("gamma", shape, tf1.ones_initializer())
+            offset = self.variable("beta", shape, tf1.zeros_initializer())
+            mean = self.variable("moving_mean", shape, tf1.zeros_initializer(), trainable=False)
+            variance = self.variable("moving_variance", shape, tf1.ones_initializer(), trainable=False)
             layout = self.layout(x.shape.rank)
 
             def normalize():
@@ -166,12 +165,6 @@ class Network:
             for update in updates:
                 tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, update)
             return y
-
-    def statistics(self, name, shape, initializer, trainable=False):
-        """A variable that stays float32 whatever the precision: batch normalization computes with these."""
-        return tf1.get_variable(
-            name, shape, tf.float32, initializer, trainable=trainable, use_resource=not self.ref_variables
-        )
 
     # --- layers without variables -------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Two convolutions and two dense layers for 28x28 digits: the smallest model that has every part of a training graph."""
+"""Two convolutions and two dense layers for digits of 28x28 pixels: the smallest whole training graph."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""The model of `mnist_cnn` again, as TensorFlow 2 has it: variables in a `tf.Module`, a training step in a `tf.function`.
+"""`mnist_cnn` as TensorFlow 2 has it: variables in a `tf.Module`, a training step in a `tf.function`.
 
 Forward pass, gradients and optimizer land in one function of the graph's library, which the graph itself only calls.
 """

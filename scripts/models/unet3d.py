@@ -1,8 +1,9 @@
 """3D U-Net for the segmentation of medical volumes: 4 modalities in, 3 overlapping classes out, dice loss.
 
-After Çiçek et al., "3D U-Net: Learning Dense Volumetric Segmentation from Sparse Annotation" (2016), in the form common for
-brain tumours: a level has two convolutions, the second twice as wide; each level down halves the volume; the way up either
-repeats voxels or learns a transposed convolution, and joins what the same level had on the way down.
+After Çiçek et al., "3D U-Net: Learning Dense Volumetric Segmentation from Sparse Annotation" (2016), in the form
+common for brain tumours: a level has two convolutions, the second twice as wide; each level down halves the volume;
+the way up either repeats voxels or learns a transposed convolution, and joins what the same level had on the way
+down.
 """
 
 import tensorflow as tf
