@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
 """Exports TensorFlow training graphs; `export_models.py --help` says how."""
 
-import json
 import os
 import pathlib
 import shlex
-import subprocess
 import sys
 import warnings
 
@@ -14,7 +12,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # graphs are made, and trie
 
 import tensorflow as tf  # noqa: E402
 
-from exporting import RUN_ENVIRONMENT, files, manifest, options, testdata, training  # noqa: E402
+from exporting import check, files, manifest, options, reference, testdata, training  # noqa: E402
 from models import MODELS  # noqa: E402
 
 tf1 = tf.compat.v1
@@ -24,7 +22,9 @@ def main(arguments):
     chosen = options.parse(arguments)
     tf.get_logger().setLevel("ERROR")
     warnings.filterwarnings("ignore", module="tf_keras")  # its advice to leave graph mode
-    if chosen.testdata:
+    if chosen.check:
+        check.folder(chosen.check)
+    elif chosen.testdata:
         testdata.make(chosen.testdata, chosen.only)
     else:
         export(MODELS[chosen.model], chosen, arguments)
@@ -38,7 +38,7 @@ def export(model, chosen, arguments):
         path, about = export_v1(model, chosen)
     about = {"name": path.stem, "file": path.name, "command": command(arguments, path), **about}
     if chosen.reference_steps:
-        about["reference"] = try_out(path, about, chosen.reference_steps)
+        about["reference"] = reference.record(path, about, chosen.reference_steps)
     manifest.write(about, path)
     print(f"{path}: {about['nodes']} nodes, {about['bytes']} bytes")
 
@@ -61,29 +61,18 @@ def export_v1(model, chosen):
 def export_tf2(model, chosen):
     """A training step as TensorFlow 2 makes it, a function in a SavedModel."""
     path = pathlib.Path(chosen.tf2_saved_model)
-    step = model.tf2_training_step(chosen)
+    inputs = model.inputs(chosen)
+    step = model.tf2_training_step(inputs, chosen)
     files.write_tf2_saved_model(step, path)
-    return path, manifest.describe_tf2(model, chosen, path)
-
-
-def try_out(path, about, steps):
-    """The losses of some steps, from a process of its own: nothing but the file and the manifest goes into it."""
-    run = subprocess.run(
-        [sys.executable, "-m", "exporting.reference", path.resolve(), str(steps)],
-        input=json.dumps(about),
-        cwd=pathlib.Path(__file__).parent,
-        env={**os.environ, **RUN_ENVIRONMENT},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    if run.returncode:
-        raise SystemExit(f"{path}: written, but it does not train; see above")
-    return json.loads(run.stdout)
+    return path, manifest.describe_tf2(step, inputs, model, chosen, path)
 
 
 def command(arguments, path):
     """The command line that makes the file again, in the folder of the file."""
-    words = [path.name if pathlib.Path(word) == path else word for word in arguments]
+    words = []
+    for word in arguments:
+        flag, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+        words.append(flag + equals + (path.name if pathlib.Path(value) == path else value))
     return shlex.join(["scripts/export_models.py", *words])
 
 

@@ -11,8 +11,8 @@ Value number `i` of input number `k` comes from 64 bits that depend on the seed,
 
 `k` counts a manifest's `inputs` from 0, `i` counts a tensor's values from 0 with the last axis fastest. The kinds:
 
-    normal   the sum of the four 16-bit quarters of `bits`, minus 131070, divided by 37837 in double precision and rounded to
-             the input's type: mean 0, variance 1, never beyond 3.47, near enough to a normal distribution
+    normal   the sum of the four 16-bit quarters of `bits`, minus 131070, divided by 37837 in double precision and
+             rounded to the input's type: mean 0, variance 1, never beyond 3.47, near enough to a normal distribution
     int      lo + bits % (hi - lo), converted to the input's type
     const    `value` everywhere
     bool     a scalar, `cycle[step % len(cycle)]`: the only kind that depends on the step, which counts from 0

@@ -5,6 +5,9 @@ import json
 
 import tensorflow as tf
 
+from . import files
+from .training import SIGNATURE
+
 tf1 = tf.compat.v1
 
 
@@ -18,7 +21,10 @@ def describe(training, model, options, path):
     return {
         **describe_file(options, path),
         **describe_model(model, options),
-        "inputs": [describe_input(each, tensor) for each, tensor in zip(training.inputs, training.placeholders)],
+        "inputs": [
+            describe_input(each, tensor.name, tensor.op.type)
+            for each, tensor in zip(training.inputs, training.placeholders)
+        ],
         "train_op": training.train_op.name,
         "init_op": training.init_op.name,
         "loss": training.loss.name,
@@ -35,15 +41,45 @@ def describe(training, model, options, path):
     }
 
 
+def describe_tf2(step, inputs, model, options, path):
+    """The manifest of a TensorFlow 2 training step. Fetching the loss runs the step; loading restores the variables."""
+    saved_model = files.read_saved_model(path).meta_graphs[0]
+    signature = saved_model.signature_def[SIGNATURE]
+    graph = saved_model.graph_def
+    functions = graph.library.function
+    return {
+        **describe_file(options, path),
+        **describe_model(model, options),
+        "inputs": [describe_input(each, signature.inputs[each.name].name, "Placeholder") for each in inputs],
+        "train_op": None,
+        "init_op": None,
+        "loss": signature.outputs["loss"].name,
+        "signature": SIGNATURE,
+        "variables": {
+            "kind": "resource",
+            "global": sum(node.op == "VarHandleOp" for node in graph.node),
+            "trainable": len(step.weights()),
+            "parameters": sum(variable.shape.num_elements() for variable in step.weights()),
+        },
+        "nodes": len(graph.node),
+        "functions": len(functions),
+        "op_types": count_ops(node.op for node in graph.node),
+        "function_nodes": sum(len(function.node_def) for function in functions),
+        "function_op_types": count_ops(node.op for function in functions for node in function.node_def),
+        "tensorflow": tf.__version__,
+    }
+
+
 def describe_file(options, path):
-    """What the bytes are."""
+    """What the bytes are; those of a SavedModel are counted without its variables."""
     if path.is_dir():
+        meta_graph = files.read_saved_model(path).meta_graphs[0]
         return {
             "format": "SavedModel",
-            "tags": ["train"],
+            "tags": list(meta_graph.meta_info_def.tags),
             "encoding": "binary",
             "output_shapes": True,
-            "bytes": sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+            "bytes": (path / files.SAVED_MODEL).stat().st_size,
         }
     return {
         "format": "GraphDef" if options.graphdef else "MetaGraphDef",
@@ -72,14 +108,15 @@ def describe_model(model, options):
     }
 
 
-def describe_input(each, tensor):
+def describe_input(each, name, op_type):
+    """What to feed, and where."""
     return {
-        "name": tensor.name,
+        "name": name,
         **each.feed,
         "dtype": each.dtype.name,
-        "shape": tensor.shape.as_list(),
+        "shape": each.shape,
         "feed_shape": each.feed_shape,
-        "op_type": tensor.op.type,
+        "op_type": op_type,
     }
 
 

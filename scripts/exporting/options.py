@@ -10,8 +10,8 @@ from .training import OPTIMIZERS
 DESCRIPTION = """\
 Exports TensorFlow training graphs: forward, backward and optimizer.
 
-A graph is written with its initialization, train step and loss in the standard collections (init_op, train_op, losses), a
-signature "train" that names its inputs, and a manifest beside it (NAME.json) that says how to feed it."""
+A graph is written with its initialization, train step and loss in the standard collections (init_op, train_op,
+losses), a signature "train" that names its inputs, and a manifest beside it (NAME.json) that says how to feed it."""
 
 EXAMPLES = """\
 examples:
@@ -28,8 +28,9 @@ examples:
   train it for three steps on the CPU, from the file, and put the losses into the manifest:
     export_models.py unet3d --batch 1 --size 16 --reference-steps 3 -o unet3d_16_b1.meta
 
-  the whole folder of test data:
+  make the whole folder of test data; then see whether this machine computes the same losses:
     export_models.py --testdata testdata
+    export_models.py --check testdata
 
 'export_models.py MODEL --help' lists a model's own flags and defaults."""
 
@@ -41,6 +42,19 @@ SPECIFIC = {
     },
     "base_filters": {"type": int, "metavar": "N", "help": "filters of the first convolution"},
     "depth": {"type": int, "metavar": "N", "help": "levels, each of half the size of the one before"},
+    "deconvolution": {"action": "store_true", "help": "learn the way up, by transposed convolutions"},
+    "output_stride": {
+        "type": int,
+        "choices": [8, 16],
+        "help": "how many times smaller than the image the backbone's features are",
+    },
+    "middle_blocks": {"type": int, "metavar": "N", "help": "blocks in the middle of the backbone; 16 make Xception-65"},
+    "fp16": {"action": "store_true", "help": "compute in half precision; variables and loss stay float32"},
+    "loss_scale": {
+        "type": float,
+        "metavar": "X",
+        "help": "with --fp16: factor on the loss, taken off the gradients again",
+    },
     "steps": {"type": int, "metavar": "N", "help": "length of the sequence"},
 }
 
@@ -74,6 +88,9 @@ def parser():
     """The parser of the whole command line, with one for each model below it."""
     top = Parser(prog="export_models.py", description=DESCRIPTION, epilog=EXAMPLES)
     top.add_argument("--testdata", metavar="DIR", help="make the project's folder of test data")
+    top.add_argument(
+        "--check", metavar="DIR", help="train every graph of a folder again and compare with what its manifest says"
+    )
     top.add_argument(
         "--only", metavar="NAME", action="append", help="with --testdata: only this entry (may be repeated)"
     )
@@ -151,14 +168,14 @@ def parse(arguments):
     model = MODELS.get(options.model)
     if unknown:
         top.error(explain_unknown(unknown[0], model))
-    if options.testdata:
-        if model:
-            top.error("--testdata makes the whole folder: give no model with it, or --only NAME")
-        return options
-    if options.only:
+    if options.only and not options.testdata:
         top.error("--only goes with --testdata")
+    if options.testdata or options.check:
+        if model or (options.testdata and options.check):
+            top.error("--testdata and --check take a whole folder: give one of them, and no model with it")
+        return options
     if not model:
-        top.error(f"which model? One of {', '.join(MODELS)}; or --testdata DIR")
+        top.error(f"which model? One of {', '.join(MODELS)}; or --testdata DIR, or --check DIR")
     check(top, options, model)
     settle(options, model)
     return options
@@ -202,7 +219,7 @@ def check(top, options, model):
         problems.append((directory and getattr(options, name), f"{flag(name)} does not go with a SavedModel"))
     problems += [
         (getattr(options, name, 1) < 1, f"{flag(name)} {getattr(options, name, 1)}: expected a number above 0")
-        for name in ["base_filters", "depth", "steps"]
+        for name in ["base_filters", "depth", "steps", "middle_blocks"]
     ]
     for wrong, message in problems:
         if wrong:

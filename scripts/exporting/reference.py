@@ -1,10 +1,12 @@
 """Trains an exported graph for some steps, from the file alone: proof that it works, and losses to compare with.
 
-One thread and a fixed environment, so that a run repeats on one machine. On another processor the last digits may differ.
+One thread and a fixed environment, so that a run repeats on one machine. On another the last digits may differ.
 """
 
 import json
+import os
 import pathlib
+import subprocess
 import sys
 
 import numpy as np
@@ -13,7 +15,7 @@ from google.protobuf import text_format
 from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from . import RUN_ENVIRONMENT, feeds
+from . import RUN_ENVIRONMENT, feeds, files
 
 tf1 = tf.compat.v1
 
@@ -21,9 +23,7 @@ FEED_SEED = 1
 
 
 def one_thread():
-    return tf1.ConfigProto(
-        intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, allow_soft_placement=True
-    )
+    return tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, allow_soft_placement=True)
 
 
 def feed_dict(manifest, step, seed=FEED_SEED):
@@ -34,24 +34,29 @@ def feed_dict(manifest, step, seed=FEED_SEED):
     }
 
 
+def read(path, manifest):
+    """The protobuf message in a file, or the first graph of a SavedModel."""
+    path = pathlib.Path(path)
+    if manifest["format"] == "SavedModel":
+        return files.read_saved_model(path).meta_graphs[0]
+    message = graph_pb2.GraphDef() if manifest["format"] == "GraphDef" else meta_graph_pb2.MetaGraphDef()
+    if manifest["encoding"] == "text":
+        return text_format.Parse(path.read_text(), message)
+    message.ParseFromString(path.read_bytes())
+    return message
+
+
 def load(path, manifest):
     """A session that holds the graph of a file (or directory) and is initialized as the manifest says."""
-    path = pathlib.Path(path)
     session = tf1.Session(graph=tf.Graph(), config=one_thread())
     with session.graph.as_default():
         if manifest["format"] == "SavedModel":
             tf1.saved_model.load(session, manifest["tags"], str(path))
             return session
-        kind = graph_pb2.GraphDef if manifest["format"] == "GraphDef" else meta_graph_pb2.MetaGraphDef
-        message = kind()
-        if manifest["encoding"] == "text":
-            text_format.Parse(path.read_text(), message)
-        else:
-            message.ParseFromString(path.read_bytes())
         if manifest["format"] == "GraphDef":
-            tf.import_graph_def(message, name="")
+            tf.import_graph_def(read(path, manifest), name="")
         else:
-            tf1.train.import_meta_graph(message)
+            tf1.train.import_meta_graph(read(path, manifest))
     session.run(manifest["init_op"])
     return session
 
@@ -65,12 +70,23 @@ def train(path, manifest, steps, seed=FEED_SEED):
         losses = [session.run(fetches, feed_dict(manifest, step, seed))[0] for step in range(steps)]
     if not np.isfinite(losses).all():
         raise SystemExit(f"{path}: the losses are not finite: {losses}")
-    return [np.float32(loss) for loss in losses]
+    return losses
 
 
 def record(path, manifest, steps):
-    """The manifest's entry `reference`."""
-    losses = train(path, manifest, steps)
+    """The manifest's entry `reference`, from a process of its own: nothing but file and manifest goes into it."""
+    run = subprocess.run(
+        [sys.executable, "-m", "exporting.reference", pathlib.Path(path).resolve(), str(steps)],
+        input=json.dumps(manifest),
+        cwd=pathlib.Path(__file__).parent.parent,
+        env={**os.environ, **RUN_ENVIRONMENT},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if run.returncode:
+        raise SystemExit(f"{path}: does not train; see above")
+    losses = [np.float32(loss) for loss in json.loads(run.stdout)]
     return {
         "feed_seed": FEED_SEED,
         "environment": RUN_ENVIRONMENT,
@@ -79,7 +95,8 @@ def record(path, manifest, steps):
     }
 
 
-if __name__ == "__main__":  # FILE STEPS, the manifest on standard input
+if __name__ == "__main__":  # FILE STEPS, the manifest on standard input, the losses on standard output
     tf.get_logger().setLevel("ERROR")
     tf1.disable_eager_execution()
-    json.dump(record(sys.argv[1], json.load(sys.stdin), int(sys.argv[2])), sys.stdout)
+    found = train(sys.argv[1], json.load(sys.stdin), int(sys.argv[2]))
+    json.dump([float(loss) for loss in found], sys.stdout)

@@ -1,4 +1,4 @@
-"""Makes a training graph of a model: placeholders, loss, optimizer, initialization, saver, and the collections that say so."""
+"""Makes a training graph of a model: placeholders, loss, optimizer, initialization, saver, collections."""
 
 from dataclasses import dataclass
 
@@ -71,10 +71,18 @@ def train_step(model, options, loss):
     """One step of the optimizer, an operation named `train`."""
     rate, step = options.learning_rate, None
     if model.schedule:
-        step = tf1.train.create_global_step()
+        step = tf1.get_variable(
+            tf1.GraphKeys.GLOBAL_STEP,
+            [],
+            tf.int64,
+            tf1.zeros_initializer(),
+            trainable=False,
+            collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.GLOBAL_STEP],
+            use_resource=not options.ref_variables,
+        )
         rate = model.schedule(rate, step)
     optimizer = OPTIMIZERS[options.optimizer](rate)
-    scale = getattr(options, "loss_scale", 1.0)
+    scale = options.loss_scale if getattr(options, "fp16", False) else 1.0
     gradients = optimizer.compute_gradients(loss * scale if scale != 1.0 else loss)
     if scale != 1.0:
         gradients = [(gradient / scale, variable) for gradient, variable in gradients]

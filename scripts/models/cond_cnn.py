@@ -1,8 +1,8 @@
 """A residual network that decides at run time: v1 `tf.cond`, so `Switch` and `Merge`, forward and backward.
 
 Two boolean placeholders, and conditions nested in each other: `deep` chooses between a residual block and a plain 1x1
-convolution, `training` chooses in each batch normalization and each dropout, also inside the branches of `deep`. A branch
-not taken is dead, and so is its gradient: the hard case for whoever adds control edges to a graph.
+convolution, `training` chooses in each batch normalization and each dropout, also inside the branches of `deep`. A
+branch not taken is dead, and so is its gradient: the hard case for whoever adds control edges to a graph.
 """
 
 import tensorflow as tf

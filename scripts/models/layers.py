@@ -1,13 +1,20 @@
 """The layers the models are made of.
 
-A `Network` holds what a whole model has in common (layout, precision, kind of variables, whether it trains) so that the
-models read as the papers describe them. Variables come from `tf.compat.v1.get_variable` inside variable scopes: building a
-model a second time under `reuse=True` shares them, as a second tower does.
+A `Network` holds what a whole model has in common (layout, precision, kind of variables, whether it trains) so that
+the models read as the papers describe them. Variables come from `tf.compat.v1.get_variable` inside variable scopes:
+building a model a second time under `reuse=True` shares them, as a second tower does.
 """
+
+import contextlib
 
 import tensorflow as tf
 
 tf1 = tf.compat.v1
+
+
+def scope(name):
+    """A scope for the names of variables and operations, or none."""
+    return tf1.variable_scope(name) if name else contextlib.nullcontext()
 
 
 class Network:
@@ -17,9 +24,9 @@ class Network:
         self.channels_first = data_format == "channels_first"
         self.ref_variables = ref_variables
         self.dtype = tf.float16 if fp16 else tf.float32
-        self.decayed = []  # kernels that weight decay applies to
+        self.decayed = []  # the kernels that weight decay applies to
 
-    # --- layout ---------------------------------------------------------------------------------------------------
+    # --- layout -------------------------------------------------------------------------------------------------------
 
     def layout(self, rank):
         """TensorFlow's name of the data format of a tensor with `rank` dimensions."""
@@ -44,35 +51,34 @@ class Network:
         spatial = self.spatial_axes(x)
         return [value if axis in spatial else 1 for axis in range(x.shape.rank)]
 
-    # --- variables ------------------------------------------------------------------------------------------------
+    # --- variables ----------------------------------------------------------------------------------------------------
 
-    def variable(self, name, shape, initializer, trainable=True, decay=False):
-        """A float32 variable, read in the network's precision."""
-        variable = tf1.get_variable(
-            name,
-            shape,
-            tf.float32,
-            initializer,
-            trainable=trainable,
-            use_resource=not self.ref_variables,
+    def variable(self, name, shape, initializer, trainable=True):
+        """A float32 variable."""
+        return tf1.get_variable(
+            name, shape, tf.float32, initializer, trainable=trainable, use_resource=not self.ref_variables
         )
+
+    def weights(self, name, shape, initializer, decay=False):
+        """A trainable variable, read in the network's precision."""
+        variable = self.variable(name, shape, initializer)
         if decay:
             self.decayed.append(variable)
-        return tf.cast(variable, self.dtype) if trainable else variable
+        return tf.cast(variable, self.dtype)
 
     def weight_decay(self, factor):
         """The L2 penalty over the kernels made so far."""
         return factor * tf.add_n([tf.nn.l2_loss(kernel) for kernel in self.decayed])
 
-    # --- layers with variables --------------------------------------------------------------------------------------
+    # --- layers with variables; without a name, in the scope around them ----------------------------------------------
 
-    def conv(self, x, filters, kernel, name, stride=1, rate=1, padding="SAME", bias=True, initializer=None):
+    def conv(self, x, filters, kernel, name=None, stride=1, rate=1, padding="SAME", bias=True, initializer=None):
         """A convolution in two or three dimensions, after the rank of `x`."""
-        with tf1.variable_scope(name):
+        with scope(name):
             dimensions = x.shape.rank - 2
             shape = [kernel] * dimensions + [self.channels(x), filters]
             initializer = initializer or tf1.variance_scaling_initializer(scale=2.0)
-            weights = self.variable("kernel", shape, initializer, decay=True)
+            weights = self.weights("kernel", shape, initializer, decay=True)
             convolve = tf.nn.conv3d if dimensions == 3 else tf.nn.conv2d
             y = convolve(
                 x,
@@ -84,32 +90,52 @@ class Network:
             )
             return self.bias(y) if bias else y
 
+    def depthwise(self, x, kernel, name=None, stride=1, rate=1, padding="SAME", initializer=None):
+        """A convolution of each channel by itself; weight decay leaves its kernel alone."""
+        with scope(name):
+            weights = self.weights("kernel", [kernel, kernel, self.channels(x), 1], initializer)
+            return tf.nn.depthwise_conv2d(
+                x, weights, self.per_axis(x, stride), padding, self.layout(4), dilations=[rate, rate]
+            )
+
+    def conv_transpose(self, x, filters, factor, name=None):
+        """A transposed convolution that makes a volume `factor` times larger in each direction."""
+        with scope(name):
+            weights = self.weights(
+                "kernel", [factor] * 3 + [filters, self.channels(x)], tf1.glorot_uniform_initializer(), decay=True
+            )
+            shape = [size_of(x, axis) * step for axis, step in enumerate(self.per_axis(x, factor))]
+            shape[self.channel_axis] = filters
+            return self.bias(
+                tf.nn.conv3d_transpose(x, weights, shape, self.per_axis(x, factor), "SAME", self.layout(5))
+            )
+
     def bias(self, x):
         """Adds a vector over the channels."""
-        vector = self.variable("bias", [self.channels(x)], tf1.zeros_initializer())
+        vector = self.weights("bias", [self.channels(x)], tf1.zeros_initializer())
         layout = "NCHW" if self.channels_first else "NHWC"  # BiasAdd's names; they hold for any rank
         return tf1.nn.bias_add(x, vector, data_format=layout)
 
     def dense(self, x, units, name, initializer=None):
         """A fully connected layer over the last axis of a matrix."""
-        with tf1.variable_scope(name):
+        with scope(name):
             initializer = initializer or tf1.glorot_uniform_initializer()
-            weights = self.variable("kernel", [x.shape[-1], units], initializer, decay=True)
-            vector = self.variable("bias", [units], tf1.zeros_initializer())
+            weights = self.weights("kernel", [x.shape[-1], units], initializer, decay=True)
+            vector = self.weights("bias", [units], tf1.zeros_initializer())
             return tf.nn.bias_add(tf.matmul(x, weights), vector)
 
-    def batch_norm(self, x, name, training=True, momentum=0.99, epsilon=1e-3):
-        """Fused batch normalization.
+    def batch_norm(self, x, name=None, training=True, momentum=0.99, epsilon=1e-3):
+        """Fused batch normalization; its own variables are float32 in any precision.
 
-        `training` is True, or a boolean tensor; then a v1 `tf.cond` chooses, which holds the update of the moving averages.
-        With True the updates go to the collection `update_ops`.
+        `training` is True, or a boolean tensor; then a v1 `tf.cond` chooses, which holds the update of the moving
+        averages. With True the updates go to the collection `update_ops`.
         """
-        with tf1.variable_scope(name):
+        with scope(name):
             shape = [self.channels(x)]
-            scale = self.statistics("gamma", shape, tf1.ones_initializer(), trainable=True)
-            offset = self.statistics("beta", shape, tf1.zeros_initializer(), trainable=True)
-            mean = self.statistics("moving_mean", shape, tf1.zeros_initializer())
-            variance = self.statistics("moving_variance", shape, tf1.ones_initializer())
+            scale = self.variable("gamma", shape, tf1.ones_initializer())
+            offset = self.variable("beta", shape, tf1.zeros_initializer())
+            mean = self.variable("moving_mean", shape, tf1.zeros_initializer(), trainable=False)
+            variance = self.variable("moving_variance", shape, tf1.ones_initializer(), trainable=False)
             layout = self.layout(x.shape.rank)
 
             def normalize():
@@ -117,7 +143,7 @@ class Network:
                     x, scale, offset, epsilon=epsilon, data_format=layout
                 )
                 updates = [
-                    tf1.assign_sub(moving, (moving - current) * (1 - momentum))
+                    moving.assign_sub((moving - current) * (1 - momentum), read_value=False)
                     for moving, current in [(mean, batch_mean), (variance, batch_variance)]
                 ]
                 return y, updates
@@ -140,13 +166,7 @@ class Network:
                 tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, update)
             return y
 
-    def statistics(self, name, shape, initializer, trainable=False):
-        """A variable that stays float32 whatever the precision: batch normalization computes with these."""
-        return tf1.get_variable(
-            name, shape, tf.float32, initializer, trainable=trainable, use_resource=not self.ref_variables
-        )
-
-    # --- layers without variables -----------------------------------------------------------------------------------
+    # --- layers without variables -------------------------------------------------------------------------------------
 
     def pool(self, x, kind, window, stride=None, padding="SAME"):
         """Maximum or average (`kind` is "max" or "avg") over windows, in two or three dimensions."""
@@ -167,6 +187,14 @@ class Network:
     def global_mean(self, x, keepdims=False):
         """The mean over all positions, one vector for each image."""
         return tf.reduce_mean(x, self.spatial_axes(x), keepdims=keepdims)
+
+    def repeat(self, x):
+        """Each pixel or voxel twice in each direction."""
+        for axis in self.spatial_axes(x):
+            shape = [size_of(x, i) for i in range(x.shape.rank)]
+            shape[axis] *= 2
+            x = tf.reshape(tf.stack([x, x], axis + 1), shape)
+        return x
 
     def concat(self, tensors):
         """Joins along the channels."""

@@ -1,7 +1,8 @@
-"""Two convolutions and two dense layers for 28x28 digits: the smallest model that has every part of a training graph."""
+"""Two convolutions and two dense layers for digits of 28x28 pixels: the smallest whole training graph."""
 
 import tensorflow as tf
 
+from . import mnist_cnn_tf2
 from .layers import cross_entropy, flatten
 from .model import Model, class_labels, images
 
@@ -35,4 +36,6 @@ MODEL = Model(
     learning_rate=1e-4,
     flags={"base_filters": 32},
     free_size=False,
+    smallest=4,
+    tf2_training_step=mnist_cnn_tf2.training_step,
 )

@@ -1,8 +1,8 @@
 """What a model is: the inputs that it wants and the loss that it makes of them.
 
-A model knows nothing of placeholders, optimizers or files. `inputs` says what a batch consists of, `loss` builds the graph
-from tensors of that form, wherever these come from, so that a pipeline may take the place of the placeholders, or several
-towers share the variables.
+A model knows nothing of placeholders, optimizers or files. `inputs` says what a batch consists of, `loss` builds the
+graph from tensors of that form, wherever these come from, so that a pipeline may take the place of the placeholders,
+or several towers share the variables.
 """
 
 from collections.abc import Callable
@@ -18,8 +18,8 @@ FREE = "free"  # a batch or a size that stays unknown in the graph
 class Input:
     """One tensor of a batch.
 
-    `shape` has `None` where it is free, `feed_shape` numbers everywhere. `feed` says which values to feed for a test run; see
-    `exporting.feeds`. `make`, where given, makes the tensor in place of a plain placeholder.
+    `shape` has `None` where it is free, `feed_shape` numbers everywhere. `feed` says which values to feed for a test
+    run; see `exporting.feeds`. `make`, where given, makes the tensor in place of a plain placeholder.
     """
 
     name: str
@@ -39,9 +39,9 @@ class Model:
     """One model of the table in `models/__init__.py`.
 
     `batch` to `classes` are defaults of the command line. `flags` are the flags that only some models have, with this
-    model's default for each. `smallest` is the least size that survives the model's pooling; `check` returns an error message
-    for options that do not go together. `schedule` makes the learning rate from the given one and the global step.
-    `tf2_training_step` builds the same model anew as a `tf.Module`.
+    model's default for each. `smallest` is the least size that survives the model's pooling; `check` returns an error
+    message for options that do not go together. `schedule` makes the learning rate from the given one and the global
+    step. `tf2_training_step` builds the same model anew as a `tf.Module`.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """ResNet50 as keras_applications has it, built by tf_keras in graph mode.
 
-The top is a dense layer on the global average, which is what `include_top=True` makes too; made here so that the image size
-can stay free.
+The top is a dense layer on the global average, which is what `include_top=True` makes too; made here so that the
+image size can stay free.
 """
 
 import tensorflow as tf
@@ -25,9 +25,7 @@ def loss(net, batch, options):
     keras.backend.set_image_data_format(options.data_format)
     if not options.dynamic_learning_phase:
         keras.backend.set_learning_phase(1)
-    backbone = keras.applications.ResNet50(
-        include_top=False, weights=None, input_tensor=batch["images"], pooling="avg"
-    )
+    backbone = keras.applications.ResNet50(include_top=False, weights=None, input_tensor=batch["images"], pooling="avg")
     for update in backbone.updates:
         tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.UPDATE_OPS, update)
     logits = keras.layers.Dense(options.classes, name="predictions")(backbone.output)
@@ -45,5 +43,6 @@ MODEL = Model(
     optimizer="rmsprop",
     learning_rate=1e-3,
     flags={"dynamic_learning_phase": False},
+    smallest=32,
     resource_variables_only=True,
 )

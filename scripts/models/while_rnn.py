@@ -1,7 +1,7 @@
 """A film classifier: convolutions over all frames at once, then an LSTM over the frames in a v1 `tf.while_loop`.
 
-The convolutions' activations are large and live across the whole loop, so they are worth swapping; the loop's own are on
-TensorFlow's stacks (`StackPushV2`, `StackPopV2`) and in frames of their own, where swapping needs care.
+The convolutions' activations are large and live across the whole loop, so they are worth swapping; the loop's own are
+on TensorFlow's stacks (`StackPushV2`, `StackPopV2`) and in frames of their own, where swapping needs care.
 """
 
 import tensorflow as tf
@@ -49,8 +49,8 @@ def lstm_step(x, hidden, cell, kernel, bias):
 def loss(net, batch, options):
     sequence = features(net, batch["frames"])
     with tf1.variable_scope("lstm"):
-        kernel = net.variable("kernel", [2 * UNITS, 4 * UNITS], tf1.glorot_uniform_initializer())
-        bias = net.variable("bias", [4 * UNITS], tf1.zeros_initializer())
+        kernel = net.weights("kernel", [2 * UNITS, 4 * UNITS], tf1.glorot_uniform_initializer())
+        bias = net.weights("bias", [4 * UNITS], tf1.zeros_initializer())
 
     def step(time, hidden, cell, total):
         hidden, cell = lstm_step(tf.gather(sequence, time), hidden, cell, kernel, bias)
@@ -79,5 +79,6 @@ MODEL = Model(
     learning_rate=1e-3,
     flags={"steps": 6},
     free_size=False,
+    smallest=4,
     channels_first=False,
 )
