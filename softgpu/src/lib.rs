@@ -1,0 +1,20 @@
+//! A software GPU for TensorFlow.
+mod abi;
+mod capi;
+mod copies;
+mod device;
+mod engines;
+mod exports;
+mod grappler;
+pub mod interface;
+mod kernels;
+mod memory;
+mod platform;
+mod proto;
+mod settings;
+mod status;
+mod streams;
+mod sync;
+mod trace;
+mod units;
+mod version;
