@@ -29,6 +29,8 @@ def feeds(manifest, rng):
             value = rng.integers(0, i["hi"], shape)
         elif kind == "binary":
             value = rng.integers(0, 2, shape)
+        elif kind == "onehot":
+            value = np.eye(shape[-1])[rng.integers(0, shape[-1], shape[:-1])]
         elif kind == "const":
             value = np.full(shape, i["value"])
         elif kind == "true":
@@ -57,13 +59,12 @@ def main():
         for node in meta.graph_def.node:
             node.device = f"/device:{kind}:0"
     result = {"name": manifest["name"], "losses": []}
-    with tf.Graph().as_default() as graph:
+    with tf.Graph().as_default():
         # The corpus's random ops have no seed of their own.
         for node in meta.graph_def.node:
             if "seed" in node.attr and "seed2" in node.attr:
                 node.attr["seed"].i, node.attr["seed2"].i = 1, sum(node.name.encode()) + 1
         tf1.import_graph_def(meta.graph_def, name="")
-        tf1.disable_resource_variables()
         values = feeds(manifest, np.random.default_rng(0))
         cfg = config(soft=not args.strict, inter=args.inter)
         with tf1.Session(config=cfg) as session:

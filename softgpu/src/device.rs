@@ -105,7 +105,7 @@ impl Device {
     }
 
     pub fn counters(&self) -> Counters {
-        let (memory, host) = (self.memory.usage(), self.host_memory.usage());
+        let memory = self.memory.usage();
         let busy = self.engines.busy(now_ns());
         let copies = |engine| {
             let (bytes, copies) = self.link(engine).sums();
@@ -121,8 +121,6 @@ impl Device {
             allocations: memory.allocations,
             failed_allocations: memory.failed,
             largest_allocation: memory.largest,
-            host_live_bytes: host.live,
-            host_peak_bytes: host.peak,
             copies_in: copies(Engine::CopyIn),
             copies_out: copies(Engine::CopyOut),
             copies_on_device: copies(Engine::CopyOnDevice),
@@ -137,7 +135,6 @@ impl Device {
     /// All sums to zero, the peaks to what is live.
     pub fn reset(&self) {
         self.memory.reset();
-        self.host_memory.reset();
         self.engines.reset(now_ns());
         for link in [&self.link_in, &self.link_out, &self.link_on_device] {
             link.reset();

@@ -75,10 +75,6 @@ pub struct Counters {
     pub failed_allocations: u64,
     /// The largest allocation.
     pub largest_allocation: u64,
-    /// Host memory in use now for copies (on a GPU: pinned), as TensorFlow took it from the plug-in.
-    pub host_live_bytes: u64,
-    /// The most of it that was in use at once.
-    pub host_peak_bytes: u64,
     /// Host to device.
     pub copies_in: CopyCounters,
     /// Device to host.

@@ -24,23 +24,32 @@ use std::time::Duration;
 /// Who hands out device memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Allocator {
+    /// TensorFlow's, which takes all memory as one region.
     Bfc,
+    /// The plug-in, tensor by tensor.
     Exact,
 }
 
 /// See the module's table.
 #[derive(Debug, PartialEq)]
 pub struct Settings {
-    /// One limit for each device.
+    /// A limit in bytes for each device: there are as many devices.
     pub memory: Vec<u64>,
+    /// `SOFTGPU_ALLOCATOR`.
     pub allocator: Allocator,
-    /// Bytes a second.
+    /// Bytes a second from host to device; `None` is unlimited.
     pub rate_in: Option<u64>,
+    /// The same from device to host.
     pub rate_out: Option<u64>,
+    /// `SOFTGPU_ALLOC_WAIT`.
     pub alloc_wait: Duration,
+    /// `SOFTGPU_DEVICE_TYPE`.
     pub device_type: CString,
+    /// `SOFTGPU_TRACE`.
     pub trace: bool,
+    /// `SOFTGPU_VERBOSE`.
     pub verbose: bool,
+    /// `SOFTGPU_PRETEND_VERSION`.
     pub pretend_version: Option<String>,
 }
 

@@ -31,8 +31,6 @@ class Counters(ctypes.Structure):
                 "allocations",
                 "failed_allocations",
                 "largest_allocation",
-                "host_live_bytes",
-                "host_peak_bytes",
             )
         ]
         + [(n, Copies) for n in ("copies_in", "copies_out", "copies_on_device")]

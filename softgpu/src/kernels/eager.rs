@@ -1,5 +1,6 @@
 //! Kernels that run their op on the CPU through the eager C API.
 
+use super::forward;
 use super::layout::{self, Layout};
 use super::tensor::{Handle, Tensor};
 use super::{Name, compute, enter, guarded, node_def, set};
@@ -14,56 +15,6 @@ use std::ffi::{CString, c_int};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// The ops whose GPU kernels write their output over an input that is not used again.
-const FORWARDING: [&str; 46] = [
-    "Abs",
-    "Add",
-    "AddN",
-    "AddV2",
-    "BiasAdd",
-    "Cast",
-    "Ceil",
-    "Div",
-    "Elu",
-    "Exp",
-    "Floor",
-    "FusedBatchNormGradV3",
-    "Inv",
-    "LeakyRelu",
-    "LeakyReluGrad",
-    "Log",
-    "LogSoftmax",
-    "Maximum",
-    "Minimum",
-    "Mul",
-    "Neg",
-    "Pow",
-    "RealDiv",
-    "Reciprocal",
-    "Relu",
-    "Relu6",
-    "Relu6Grad",
-    "ReluGrad",
-    "Round",
-    "Rsqrt",
-    "RsqrtGrad",
-    "Selu",
-    "Sigmoid",
-    "SigmoidGrad",
-    "Sign",
-    "Softmax",
-    "SoftmaxCrossEntropyWithLogits",
-    "Softplus",
-    "Softsign",
-    "SparseSoftmaxCrossEntropyWithLogits",
-    "Sqrt",
-    "SqrtGrad",
-    "Square",
-    "SquaredDifference",
-    "Sub",
-    "Tanh",
-];
 
 struct Kernel {
     op: CString,
@@ -90,7 +41,7 @@ pub unsafe extern "C" fn create(construction: Ptr) -> Ptr {
             .filter(|(name, _)| known.is_some_and(|op| op.attr.iter().any(|attr| attr.name == **name)))
             .map(|(name, value)| (c_string(name), value.clone()))
             .collect();
-        let forwards = FORWARDING.contains(&node.op.as_str());
+        let forwards = forward::takes_over(&node.op);
         let kernel = Kernel { op: c_string(&node.op), name: Name::of(&node), attrs, forwards, layout };
         Ok(Box::into_raw(Box::new(kernel)).cast())
     })

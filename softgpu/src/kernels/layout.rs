@@ -29,7 +29,7 @@ const fn op(
     Layout { op, images, vectors, outputs }
 }
 
-const LAYOUTS: [Layout; 33] = [
+const LAYOUTS: [Layout; 34] = [
     op("Conv2D", &[0], &[], &[0]),
     op("Conv2DBackpropInput", &[2], &[0], &[0]),
     op("Conv2DBackpropFilter", &[0, 2], &[], &[]),
@@ -62,6 +62,7 @@ const LAYOUTS: [Layout; 33] = [
     op("BiasAddGrad", &[0], &[], &[]),
     op("SpaceToDepth", &[0], &[], &[0]),
     op("DepthToSpace", &[0], &[], &[0]),
+    op("_FusedConv2D", &[0], &[], &[0]),
     op("_FusedBatchNormEx", &[0, 5], &[], &[0]),
 ];
 

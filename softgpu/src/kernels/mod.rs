@@ -7,6 +7,7 @@
 //! - `native` runs the CPU's `OpKernel` on the device's own context: for variables and other state.
 
 mod eager;
+mod forward;
 mod layout;
 mod native;
 mod register;
