@@ -19,10 +19,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from tf_harness import SoftGpu, config, np, tf, tf1
 
 
-def feeds(manifest, rng):
+def feeds(manifest, rng, sizes):
     values = {}
     for i in manifest["inputs"]:
-        shape, kind = i["feed_shape"], i["kind"]
+        shape, kind = [sizes.get(n, n) for n in i["feed_shape"]], i["kind"]
         if kind == "normal":
             value = rng.standard_normal(shape)
         elif kind == "int":
@@ -47,6 +47,8 @@ def main():
     parser.add_argument("device")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--inter", type=int, default=0)
+    pair = lambda text: tuple(map(int, text.split("=")))
+    parser.add_argument("--size", type=pair, action="append", default=[], help="N=M: feed M where the manifest has size N")
     parser.add_argument("--strict", action="store_true", help="fail where an op has no kernel")
     args = parser.parse_args()
     manifest = json.load(open(args.meta[: -len(".meta")] + ".json"))
@@ -64,8 +66,12 @@ def main():
         for node in meta.graph_def.node:
             if "seed" in node.attr and "seed2" in node.attr:
                 node.attr["seed"].i, node.attr["seed2"].i = 1, sum(node.name.encode()) + 1
+            if args.size and node.op in ("Placeholder", "PlaceholderWithDefault"):
+                node.attr["shape"].shape.unknown_rank = True
+                del node.attr["shape"].shape.dim[:]
+            node.attr.pop("_output_shapes", None)
         tf1.import_graph_def(meta.graph_def, name="")
-        values = feeds(manifest, np.random.default_rng(0))
+        values = feeds(manifest, np.random.default_rng(0), dict(args.size))
         cfg = config(soft=not args.strict, inter=args.inter)
         with tf1.Session(config=cfg) as session:
             session.run(manifest["init_op"])

@@ -334,6 +334,66 @@ def case_exact(gpu):
     assert max(peaks) - min(peaks) <= 1024, peaks
 
 
+def chain(swap, trigger=True):
+    """A chain of layers whose activations of 1 MiB the backward pass wants again; all but the last two may be swapped."""
+    with tf.device(GPU):
+        x = tf1.placeholder(tf.float32, [512, 512], name="x")
+        w = tf1.placeholder(tf.float32, [512, 512], name="w")
+        y = [x]
+        for _ in range(12):
+            y.append(tf.tanh(tf.matmul(y[-1], w)))
+        forward = set(tf1.get_default_graph().get_operations())
+        loss = tf.reduce_sum(y[-1])
+        forward.add(loss.op)
+        gradient = tf.gradients(loss, x)[0]
+    backward = [op for op in tf1.get_default_graph().get_operations() if op not in forward]
+    reader = {t.ref(): op for op in reversed(backward) for t in op.inputs}
+    for i in range(1, 11) if swap else ():
+        users = [(op, k) for op in backward for k, t in enumerate(op.inputs) if t is y[i]]
+        after = [reader[y[i + 2].ref()]] if trigger else []
+        with tf.device(CPU), tf.control_dependencies(after):
+            back = tf.raw_ops.PreventGradient(input=y[i], name=f"swap{i}")
+        for op, k in users:
+            op._update_input(k, back)
+    return x, w, [loss, gradient]
+
+
+def run_chain(gpu, swap, trigger=True):
+    """Its second step, alone in the counters: the first copies constants in."""
+    with tf.Graph().as_default():
+        x, w, out = chain(swap, trigger)
+        value = np.random.default_rng(0).standard_normal([2, 512, 512]).astype("f") / 16
+        with tf1.Session(config=config(inter=1)) as session:
+            session.run(out, {x: value[0], w: value[1]})
+            gpu.reset()
+            return session.run(out, {x: value[0], w: value[1]})
+
+
+def case_swaps(gpu):
+    """What runs out of memory fits with its activations swapped, with the same numbers."""
+    oom(lambda: run_chain(gpu, swap=False))
+    loss, gradient = run_chain(gpu, swap=True)
+    c = gpu.counters()
+    print(c.copies_in.bytes, c.copies_out.bytes)
+    assert c.copies_in.bytes == (2 + 10) * MIB
+    assert c.copies_out.bytes == (1 + 10) * MIB + 4
+    assert loss > -512 * 512 and np.abs(gradient).max() > 0
+
+
+def case_swaps_exact(gpu):
+    """The peak falls by what is away, and only with the edges that delay the way back."""
+    expected = run_chain(gpu, swap=False)
+    np.testing.assert_array_equal(run_chain(gpu, swap=False)[1], expected[1])
+    plain = gpu.counters().peak_bytes
+    np.testing.assert_array_equal(run_chain(gpu, swap=True)[1], expected[1])
+    swapped = gpu.counters().peak_bytes
+    np.testing.assert_array_equal(run_chain(gpu, swap=True, trigger=False)[1], expected[1])
+    untriggered = gpu.counters().peak_bytes
+    print("peaks", plain / MIB, swapped / MIB, untriggered / MIB)
+    assert swapped < plain - 4 * MIB
+    assert untriggered > swapped + 2 * MIB
+
+
 def case_throttled(gpu):
     """Copies take at least their bytes by the rate, each direction its own; and run beside kernels."""
     with tf.Graph().as_default():
@@ -582,6 +642,8 @@ def case_steady(gpu):
 def main():
     case, library = sys.argv[1:]
     gpu = SoftGpu(library)
+    if case != "refused":
+        gpu.check(gpu.lib.softgpu_check())
     globals()["case_" + case](gpu)
     print("ok", case)
 

@@ -51,6 +51,8 @@ cases! {
     out_of_memory_is_tensorflows_error: "oom", [("SOFTGPU_MEMORY", "4MiB")];
     out_of_memory_without_bfc: "oom_exact", [("SOFTGPU_MEMORY", "4MiB"), EXACT, ("SOFTGPU_ALLOC_WAIT", "100ms")];
     peaks_and_bytes_are_exact: "exact", [EXACT];
+    what_does_not_fit_fits_with_swaps: "swaps", [("SOFTGPU_MEMORY", "12MiB")];
+    swaps_lower_the_peak: "swaps_exact", [EXACT];
     copies_are_throttled: "throttled", [EXACT, ("SOFTGPU_RATE_IN", "20MB/s"), ("SOFTGPU_RATE_OUT", "10MB/s")];
     another_version_is_refused: "refused", [("SOFTGPU_PRETEND_VERSION", "2.20.0"), ("EXPECT_MESSAGE", "this is TensorFlow 2.20.0")];
     a_bad_setting_is_refused: "refused", [("SOFTGPU_MEMORY", "lots"), ("EXPECT_MESSAGE", "SOFTGPU_MEMORY=lots: expected a size")];
