@@ -242,7 +242,9 @@ fn eager_context() -> Result<Ptr, Fault> {
     let made = CONTEXT.get_or_init(|| {
         let machine = device::machine().ok_or_else(|| Fault::new("softgpu: no devices"))?;
         let device_type = machine.settings.device_type.to_string_lossy().into_owned();
-        let config = ConfigProto { device_count: HashMap::from([(device_type, 0)]) }.encode_to_vec();
+        // Neither ours nor, in a CUDA build, a real one.
+        let device_count = HashMap::from([(device_type, 0), ("GPU".into(), 0)]);
+        let config = ConfigProto { device_count }.encode_to_vec();
         let status = Status::new();
         // SAFETY: the options are made and deleted here; the context lives as long as the process.
         let context = unsafe {
