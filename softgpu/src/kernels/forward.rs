@@ -1,8 +1,8 @@
 //! Which kernels write their result over an input that is not used again.
 //!
 //! Memory depends on it: a chain of such ops runs in one tensor's room. The CPU's and the GPU's kernels of these ops are
-//! instances of the same C++ class, so the list was taken from the CPU's: run natively, each was seen to
-//! allocate nothing when its input dies. Batch norm is not among them: it holds a second reference to its input.
+//! mostly instances of the same C++ class. So the list holds the ops whose CPU kernel, run natively, was seen to allocate
+//! nothing when its input dies, and some of the same families. Batch norm is not among them, forward or backward.
 
 /// Does the kernel of this op take over an input of the result's type and shape, whichever dies?
 pub fn takes_over(op: &str) -> bool {
