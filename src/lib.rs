@@ -7,4 +7,5 @@ pub mod ops;
 pub mod order;
 pub mod plan;
 pub mod proto;
+pub mod runtime;
 pub mod shape;
