@@ -19,7 +19,7 @@ pub const MINIMUM_VERSION: (u32, u32) = (2, 5);
 
 /// The functions that this program calls, through the crate or not. The crate panics when one is missing, so
 /// they are looked up before it is asked for anything.
-const FUNCTIONS: [&str; 10] = [
+const FUNCTIONS: [&str; 18] = [
     "TF_NewStatus",
     "TF_DeleteStatus",
     "TF_SetStatus",
@@ -30,6 +30,14 @@ const FUNCTIONS: [&str; 10] = [
     "TF_DeleteBuffer",
     "TF_NewGraph",
     "TF_DeleteGraph",
+    "TF_NewImportGraphDefOptions",
+    "TF_DeleteImportGraphDefOptions",
+    "TF_GraphImportGraphDef",
+    "TF_GraphOperationByName",
+    "TF_OperationNumOutputs",
+    "TF_GraphGetTensorNumDims",
+    "TF_GraphGetTensorShape",
+    "TF_GraphGetOpDef",
 ];
 
 /// The TensorFlow of this process.

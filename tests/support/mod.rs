@@ -1,5 +1,9 @@
 //! What the tests that run TensorFlow share.
 
+#![allow(dead_code)] // each test uses a part
+
+pub mod graphs;
+
 use tf_lms::runtime::{RuntimeError, TensorFlow};
 
 /// The variable that makes a missing TensorFlow a failure.
