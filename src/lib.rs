@@ -9,5 +9,6 @@ pub mod order;
 pub mod plan;
 pub mod proto;
 pub mod rewrite;
+pub mod runtime;
 pub mod shape;
 pub mod verify;

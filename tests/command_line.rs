@@ -1,8 +1,8 @@
 //! `lms-rewrite` as its users meet it: what it prints, what it writes, how it fails.
 
-#[path = "support/graphs.rs"]
+#[path = "support/made_up.rs"]
 #[allow(dead_code)]
-mod graphs;
+mod made_up;
 
 use std::fs;
 use std::io::Write;
@@ -259,7 +259,7 @@ fn placeholder(name: &str) -> NodeDef {
 #[test]
 fn bad_graphs_are_one_clear_error_each() {
     let (directory, at) = scratch();
-    let shape = ListValue { shape: vec![graphs::shape_proto(&[1 << 40, 1 << 40])], ..ListValue::default() };
+    let shape = ListValue { shape: vec![made_up::shape_proto(&[1 << 40, 1 << 40])], ..ListValue::default() };
     let huge = with(placeholder("huge"), "_output_shapes", AttrKind::List(shape));
     let many =
         with(with(node("many", "Split", &[]), "num_split", AttrKind::I(i64::MAX)), "T", AttrKind::Type(1));

@@ -1,8 +1,8 @@
 //! Rewriting random graphs: the checker accepts, strip returns the original, and two runs give the same bytes.
 
-#[path = "support/graphs.rs"]
+#[path = "support/made_up.rs"]
 #[allow(dead_code)]
-mod graphs;
+mod made_up;
 #[path = "support/random_graph.rs"]
 mod random_graph;
 

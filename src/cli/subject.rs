@@ -13,6 +13,7 @@ use crate::graph::{Graph, NodeId};
 use crate::ops::OpRegistry;
 use crate::proto::descriptor_pool;
 use crate::proto::tensorflow::{MetaGraphDef, OpList};
+use crate::runtime::{TensorFlow, infer_shapes};
 use crate::shape::Shapes;
 
 /// A model with what its file and the flags say about it.
@@ -92,13 +93,23 @@ impl Subject {
         self.meta_graph.as_ref().map(names).unwrap_or_default()
     }
 
-    /// The shapes of all tensors.
+    /// The shapes of all tensors: those in the file, and, where something was given or the file has none at all, what
+    /// TensorFlow infers.
     ///
     /// # Errors
     ///
     /// If TensorFlow is needed and not found, or what was given contradicts the graph.
-    pub fn shapes(&self, graph: &Graph, _given: &GraphArgs) -> anyhow::Result<Shapes> {
-        Ok(Shapes::declared(graph))
+    pub fn shapes(&self, graph: &Graph, args: &GraphArgs) -> anyhow::Result<Shapes> {
+        let given = args.given_shapes();
+        let declared = Shapes::declared(graph);
+        let has_shapes = graph.tensor_ids().any(|tensor| declared.rank(tensor).is_some());
+        if given.is_empty() && has_shapes {
+            return Ok(declared);
+        }
+        let why = if has_shapes { "the given shapes must be carried through the graph" } else { "the file holds no shapes" };
+        let tensorflow = TensorFlow::open(args.tensorflow.as_deref())
+            .with_context(|| format!("{}: {why}, which takes TensorFlow", self.model.name()))?;
+        infer_shapes(tensorflow, &self.model, graph, &given).with_context(|| self.model.name().to_string())
     }
 }
 

@@ -3,8 +3,10 @@
 //! Shapes come from the file (`_output_shapes`) or from TensorFlow's own inference. A size that neither gives is unknown:
 //! it is counted and named, and nothing ever takes its place.
 
+mod given;
 mod parameters;
 
+pub use given::{Declared, GivenShape, GivenShapeError, GivenShapes, ParseShapeError, PlaceholderShapes};
 pub use parameters::learning_parameter_bytes;
 
 use crate::graph::{Graph, TensorId, output_shapes};
@@ -22,6 +24,34 @@ pub struct SizeOverflow {
     pub shape: Vec<i64>,
 }
 
+/// Two shapes of one tensor that cannot both be right.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "tensor {tensor} is declared with the shape {declared:?} in the graph, but TensorFlow infers {inferred:?} (-1 is \
+     unknown): the graph's `_output_shapes` are out of date"
+)]
+pub struct ShapeContradiction {
+    /// The tensor, `node:output`.
+    pub tensor: String,
+    /// What the file says.
+    pub declared: Vec<i64>,
+    /// What TensorFlow says.
+    pub inferred: Vec<i64>,
+}
+
+/// What two shapes of one tensor say together; none if they contradict each other.
+fn merge(one: &[i64], other: &[i64]) -> Option<Vec<i64>> {
+    if one.len() != other.len() {
+        return None;
+    }
+    let sizes = one.iter().zip(other).map(|(&one, &other)| match (one, other) {
+        (..0, known) => Some(known),
+        (known, ..0) => Some(known),
+        (one, other) => (one == other).then_some(one),
+    });
+    sizes.collect()
+}
+
 /// The shape of each tensor of a graph.
 #[derive(Debug, Clone)]
 pub struct Shapes {
@@ -31,14 +61,46 @@ pub struct Shapes {
 impl Shapes {
     /// The shapes that the graph's nodes declare in `_output_shapes`.
     pub fn declared(graph: &Graph) -> Shapes {
-        let mut shapes = vec![None; graph.tensor_count()];
+        let mut known = Shapes::unknown(graph);
         for node in graph.node_ids() {
             let Some(declared) = output_shapes(&graph.attrs(node)) else { continue };
             for (tensor, shape) in graph.outputs(node).zip(declared) {
-                shapes[tensor.index()] = shape.map(Vec::into_boxed_slice);
+                known.set(tensor, shape.map(Vec::into_boxed_slice));
             }
         }
-        Shapes { shapes }
+        known
+    }
+
+    /// As many shapes as the graph has tensors, all unknown.
+    pub fn unknown(graph: &Graph) -> Shapes {
+        Shapes { shapes: vec![None; graph.tensor_count()] }
+    }
+
+    /// Adds what TensorFlow inferred for the same graph.
+    ///
+    /// # Errors
+    ///
+    /// If the two contradict each other.
+    pub fn refine(&mut self, graph: &Graph, inferred: Shapes) -> Result<(), ShapeContradiction> {
+        for (tensor, inferred) in graph.tensor_ids().zip(inferred.shapes) {
+            let shape = &mut self.shapes[tensor.index()];
+            let Some(inferred) = inferred else { continue };
+            let Some(declared) = shape.as_deref() else {
+                *shape = Some(inferred);
+                continue;
+            };
+            *shape = match merge(declared, &inferred) {
+                Some(merged) => Some(merged.into()),
+                None => {
+                    return Err(ShapeContradiction {
+                        tensor: graph.tensor_name(tensor).to_string(),
+                        declared: declared.to_vec(),
+                        inferred: inferred.into_vec(),
+                    });
+                }
+            };
+        }
+        Ok(())
     }
 
     /// The shape of a tensor.

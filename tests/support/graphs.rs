@@ -1,80 +1,62 @@
-//! Graphs made up for tests and benchmarks.
+//! Small graphs, node by node.
 
-use std::collections::BTreeMap;
-
-use prost::Message;
-use tf_lms::dtype::DataType;
 use tf_lms::proto::tensorflow::attr_value::{ListValue, Value};
 use tf_lms::proto::tensorflow::tensor_shape_proto::Dim;
 use tf_lms::proto::tensorflow::{AttrValue, GraphDef, NodeDef, TensorShapeProto, VersionDef};
 
-/// Builds a GraphDef node by node.
-#[derive(Debug, Default)]
-pub struct GraphBuilder {
-    pub nodes: Vec<NodeDef>,
-    pub device: String,
-}
-
-impl GraphBuilder {
-    /// Adds a node and returns its name.
-    pub fn add(&mut self, op: &str, inputs: &[&str], attrs: Vec<(&str, Value)>, shapes: &[&[i64]]) -> String {
-        let name = format!("{}_{}", op.to_lowercase(), self.nodes.len());
-        let mut attr: BTreeMap<String, AttrValue> = attrs
-            .into_iter()
-            .map(|(name, value)| (name.to_string(), AttrValue { value: Some(value) }))
-            .collect();
-        let shape = shapes.iter().map(|shape| shape_proto(shape)).collect();
-        let shapes = Value::List(ListValue { shape, ..ListValue::default() });
-        attr.insert("_output_shapes".to_string(), AttrValue { value: Some(shapes) });
-        self.nodes.push(NodeDef {
-            name: name.clone(),
-            op: op.to_string(),
-            input: inputs.iter().map(|input| input.to_string()).collect(),
-            device: self.device.clone(),
-            attr,
-            ..NodeDef::default()
-        });
-        name
-    }
-
-    /// The graph as a file's content.
-    pub fn encode(self) -> Vec<u8> {
-        let versions = Some(VersionDef { producer: 2000, ..VersionDef::default() });
-        GraphDef { node: self.nodes, versions, ..GraphDef::default() }.encode_to_vec()
-    }
-}
-
-/// A shape as an attribute holds it.
-pub fn shape_proto(dimensions: &[i64]) -> TensorShapeProto {
-    let dim = dimensions.iter().map(|&size| Dim { size, ..Dim::default() }).collect();
+/// A shape, with -1 for what is unknown.
+pub fn shape(dimensions: &[i64]) -> TensorShapeProto {
+    let dim = dimensions.iter().map(|&size| Dim { size, name: String::new() }).collect();
     TensorShapeProto { dim, unknown_rank: false }
 }
 
-/// A type as an attribute holds it.
-pub fn type_value(dtype: DataType) -> Value {
-    Value::Type(dtype.number())
+/// A data type attribute.
+pub fn attr_type(number: i32) -> Value {
+    Value::Type(number)
 }
 
-/// A chain of so many nodes of which every tenth also reads one that lies `skip` nodes back.
-pub fn chain(nodes: usize, skip: usize) -> Vec<u8> {
-    const SHAPE: &[i64] = &[64, 1024];
-    let mut builder = GraphBuilder::default();
-    let float = || vec![("T", type_value(DataType::FLOAT))];
-    let shape = Value::Shape(shape_proto(SHAPE));
-    let mut names = vec![builder.add(
-        "Placeholder",
-        &[],
-        vec![("dtype", type_value(DataType::FLOAT)), ("shape", shape)],
-        &[SHAPE],
-    )];
-    for node in 1..nodes {
-        let last = names[node - 1].as_str();
-        let name = if node % 10 == 0 && node > skip {
-            builder.add("AddV2", &[last, &names[node - skip]], float(), &[SHAPE])
-        } else {
-            builder.add("Relu", &[last], float(), &[SHAPE])
-        };
-        names.push(name);
+/// The nodes of a graph.
+#[derive(Debug, Default)]
+pub struct Nodes(Vec<NodeDef>);
+
+impl Nodes {
+    /// Appends a node.
+    pub fn add(&mut self, name: &str, op: &str, input: &[&str], attrs: &[(&str, Value)]) -> &mut Nodes {
+        let attr = |(key, value): &(&str, Value)| (key.to_string(), AttrValue { value: Some(value.clone()) });
+        self.0.push(NodeDef {
+            name: name.to_string(),
+            op: op.to_string(),
+            input: input.iter().map(ToString::to_string).collect(),
+            attr: attrs.iter().map(attr).collect(),
+            ..NodeDef::default()
+        });
+        self
     }
-    builder.encode()
+
+    /// Appends a placeholder of single precision.
+    pub fn placeholder(&mut self, name: &str, dimensions: &[i64]) -> &mut Nodes {
+        self.add(
+            name,
+            "Placeholder",
+            &[],
+            &[("dtype", attr_type(1)), ("shape", Value::Shape(shape(dimensions)))],
+        )
+    }
+
+    /// Declares the shape of a node's only output.
+    pub fn declares(&mut self, name: &str, dimensions: &[i64]) -> &mut Nodes {
+        let list = ListValue { shape: vec![shape(dimensions)], ..ListValue::default() };
+        let value = AttrValue { value: Some(Value::List(list)) };
+        for node in self.0.iter_mut().filter(|node| node.name == name) {
+            node.attr.insert("_output_shapes".to_string(), value.clone());
+        }
+        self
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> GraphDef {
+        // Graphs without a version are read as those of TensorFlow's first years.
+        let versions = Some(VersionDef { producer: 1000, ..VersionDef::default() });
+        GraphDef { node: self.0.clone(), versions, ..GraphDef::default() }
+    }
 }

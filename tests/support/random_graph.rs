@@ -7,7 +7,7 @@ use tf_lms::dtype::DataType;
 use tf_lms::proto::tensorflow::attr_value::Value;
 use tf_lms::proto::tensorflow::{GraphDef, NodeDef, TensorProto};
 
-use super::graphs::{GraphBuilder, shape_proto, type_value};
+use super::made_up::{GraphBuilder, shape_proto, type_value};
 
 const SHAPE: &[i64] = &[4, 8];
 const DEVICES: [&str; 4] = ["", "/device:GPU:0", "/job:localhost/replica:0/task:0/device:GPU:1", "/cpu:0"];

@@ -1,0 +1,197 @@
+//! Loading TensorFlow, once in a process.
+//!
+//! The `tensorflow` crate finds its library only by the name `libtensorflow.so`, which Python's package does not have. So
+//! the library is loaded from where it is, and then the crate is given a link of that name to the same file: the dynamic
+//! linker sees that it is loaded already.
+
+use std::env;
+use std::ffi::{CStr, c_char};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL, Symbol};
+
+use super::error::{LookedAt, RuntimeError};
+use super::find;
+
+/// The oldest TensorFlow that has all that is used here, as major and minor version.
+pub const MINIMUM_VERSION: (u32, u32) = (2, 5);
+
+/// The functions that this program calls, through the crate or not. The crate panics when one is missing, so
+/// they are looked up before it is asked for anything.
+const FUNCTIONS: [&str; 18] = [
+    "TF_NewStatus",
+    "TF_DeleteStatus",
+    "TF_SetStatus",
+    "TF_GetCode",
+    "TF_Message",
+    "TF_NewBuffer",
+    "TF_NewBufferFromString",
+    "TF_DeleteBuffer",
+    "TF_NewGraph",
+    "TF_DeleteGraph",
+    "TF_NewImportGraphDefOptions",
+    "TF_DeleteImportGraphDefOptions",
+    "TF_GraphImportGraphDef",
+    "TF_GraphOperationByName",
+    "TF_OperationNumOutputs",
+    "TF_GraphGetTensorNumDims",
+    "TF_GraphGetTensorShape",
+    "TF_GraphGetOpDef",
+];
+
+/// The TensorFlow of this process.
+#[derive(Debug)]
+pub struct TensorFlow {
+    path: PathBuf,
+    version: String,
+}
+
+/// What [`TensorFlow::open`] opened.
+static OPENED: Mutex<Option<&'static TensorFlow>> = Mutex::new(None);
+
+impl TensorFlow {
+    /// Finds TensorFlow and loads it.
+    ///
+    /// `location` is a library or a directory with one, such as a Python package or environment or an unpacked C archive.
+    /// Without it the variable `LMS_TENSORFLOW` names one. Without that the active virtual environment is looked
+    /// at, a `.venv` in the working directory, the packages of `python3` and `python`, and the directories of the system.
+    ///
+    /// A process has one TensorFlow: after the first success, this returns that one whatever it is asked for.
+    ///
+    /// The first success sets the environment variables `TENSORFLOW_DIR` and, unless it is set, `TF_CPP_MIN_LOG_LEVEL`.
+    /// Call it before other threads of the process use the environment through C.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or if it cannot be used: see [`RuntimeError`].
+    pub fn open(location: Option<&Path>) -> Result<&'static TensorFlow, RuntimeError> {
+        let mut opened = OPENED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(tensorflow) = *opened {
+            return Ok(tensorflow);
+        }
+        let named = env::var_os(find::VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let found = match (location, named) {
+            (Some(path), _) => named_library(path, "--tensorflow").and_then(|library| load(&library))?,
+            (None, Some(path)) => named_library(&path, find::VARIABLE).and_then(|library| load(&library))?,
+            (None, None) => search(find::places())?,
+        };
+        let tensorflow: &'static TensorFlow = Box::leak(Box::new(found));
+        *opened = Some(tensorflow);
+        Ok(tensorflow)
+    }
+
+    /// The library that was loaded.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// TensorFlow's version, such as `2.21.0`.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+}
+
+fn named_library(path: &Path, named_by: &'static str) -> Result<PathBuf, RuntimeError> {
+    find::library_at(path).ok_or_else(|| RuntimeError::NotThere {
+        path: path.to_path_buf(),
+        named_by,
+        found: find::what_is_at(path),
+    })
+}
+
+/// Loads from the first place that has a TensorFlow which the linker accepts.
+fn search(places: impl Iterator<Item = find::Place>) -> Result<TensorFlow, RuntimeError> {
+    let mut looked_at = Vec::new();
+    for place in places {
+        let library = match place.library() {
+            Ok(library) => library,
+            Err(nothing) => {
+                looked_at.push(nothing);
+                continue;
+            }
+        };
+        match load(&library) {
+            // Nothing of it stays in the process, so another one may be tried.
+            Err(error @ RuntimeError::NotLoadable { .. }) => {
+                looked_at.push(LookedAt { place: place.name, found: error.to_string() });
+            }
+            result => return result,
+        }
+    }
+    Err(RuntimeError::Absent { looked_at })
+}
+
+/// Loads a library and gives it to the crate.
+fn load(path: &Path) -> Result<TensorFlow, RuntimeError> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let link_directory = tempfile::Builder::new().prefix("tf-lms-").tempdir();
+    let link_directory = link_directory.map_err(|source| RuntimeError::Link { source })?;
+    let link = link_directory.path().join(format!("libtensorflow{}", env::consts::DLL_SUFFIX));
+    std::os::unix::fs::symlink(&path, link).map_err(|source| RuntimeError::Link { source })?;
+    prepare_environment(link_directory.path());
+
+    let library = dynamic_library(&path)?;
+    let version = check(&path, library)?;
+    tensorflow::library::load().map_err(|reason| RuntimeError::NotLoadable { path: path.clone(), reason })?;
+    Ok(TensorFlow { path, version })
+}
+
+/// Tells the crate where its link is, and TensorFlow to keep its chatter to itself.
+fn prepare_environment(link_directory: &Path) {
+    const LOG_LEVEL: &str = "TF_CPP_MIN_LOG_LEVEL";
+    const WARNINGS: &str = "1";
+    // SAFETY: Rust's own readers of the environment are locked out while it changes. No TensorFlow runs yet, and `open`
+    // asks its caller for no other reader in C.
+    unsafe {
+        env::set_var("TENSORFLOW_DIR", link_directory);
+        if env::var_os(LOG_LEVEL).is_none() {
+            env::set_var(LOG_LEVEL, WARNINGS);
+        }
+    }
+}
+
+/// Loads a library for the rest of the process: TensorFlow cannot be unloaded, not even one that turns out to be too old.
+fn dynamic_library(path: &Path) -> Result<&'static Library, RuntimeError> {
+    // Resolving each of the library's many functions only when it is first called saves a third of the time.
+    // SAFETY: its initializers are those that every Python program with TensorFlow runs.
+    unsafe { Library::open(Some(path), RTLD_LAZY | RTLD_LOCAL) }
+        .map(|library| &*Box::leak(Box::new(library)))
+        .map_err(|error| RuntimeError::NotLoadable { path: path.to_path_buf(), reason: reason(&error) })
+}
+
+/// An error with its cause, which has the linker's own words.
+fn reason(error: &libloading::Error) -> String {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    cause.unwrap_or_else(|| error.to_string())
+}
+
+/// Checks that a library is a TensorFlow that can be used, and returns its version.
+fn check(path: &Path, library: &Library) -> Result<String, RuntimeError> {
+    let missing = |symbol, version: Option<&String>| RuntimeError::MissingSymbol {
+        path: path.to_path_buf(),
+        version: version.cloned(),
+        symbol,
+    };
+    // SAFETY: the signature is that of TensorFlow's header.
+    let version: Result<Symbol<unsafe extern "C" fn() -> *const c_char>, _> =
+        unsafe { library.get("TF_Version") };
+    let version = version.map_err(|_| missing("TF_Version", None))?;
+    // SAFETY: it returns a string constant.
+    let version = unsafe { CStr::from_ptr(version()) }.to_string_lossy().into_owned();
+    if release(&version).is_some_and(|release| release < MINIMUM_VERSION) {
+        return Err(RuntimeError::TooOld { path: path.to_path_buf(), version });
+    }
+    for symbol in FUNCTIONS {
+        // SAFETY: it is only looked for, not called.
+        let found: Result<Symbol<unsafe extern "C" fn()>, _> = unsafe { library.get(symbol) };
+        found.map_err(|_| missing(symbol, Some(&version)))?;
+    }
+    Ok(version)
+}
+
+/// Major and minor version; none where a development build calls itself something else.
+fn release(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
