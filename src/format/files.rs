@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::{FormatError, Kind, Model, ReadOptions};
+use super::{FormatError, Kind, Model, ReadOptions, Rope};
 
 /// The graph's file in a SavedModel directory, binary and text.
 const SAVED_MODEL_FILES: [&str; 2] = ["saved_model.pb", "saved_model.pbtxt"];
@@ -120,16 +120,16 @@ impl Destination {
     /// # Errors
     ///
     /// If the operating system refuses.
-    pub fn write(&self, content: &[u8], source: &Source) -> Result<Written, FormatError> {
+    pub fn write(&self, content: &Rope, source: &Source) -> Result<Written, FormatError> {
         match self {
             Destination::Stdout => {
                 let mut out = io::stdout().lock();
-                out.write_all(content).and_then(|()| out.flush()).map_err(write_error(Path::new("-")))?;
+                content.write_to(&mut out).and_then(|()| out.flush()).map_err(write_error(Path::new("-")))?;
                 Ok(Written::default())
             }
             Destination::Path(path) => match source.directory() {
                 Some(directory) => write_directory(path, content, directory),
-                None => write_file(path, content).map(|()| Written::default()),
+                None => put_file(path, |file| content.write_to(file)).map(|()| Written::default()),
             },
         }
     }
@@ -151,6 +151,10 @@ fn parent(path: &Path) -> &Path {
 ///
 /// If the operating system refuses.
 pub fn write_file(path: &Path, content: &[u8]) -> Result<(), FormatError> {
+    put_file(path, |file| file.write_all(content))
+}
+
+fn put_file(path: &Path, write: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), FormatError> {
     let failed = write_error(path);
     // A link is followed; a device or pipe cannot be replaced and is written to.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
@@ -158,7 +162,7 @@ pub fn write_file(path: &Path, content: &[u8]) -> Result<(), FormatError> {
         && !existing.is_file()
     {
         let mut file = fs::OpenOptions::new().write(true).open(path).map_err(&failed)?;
-        return file.write_all(content).map_err(&failed);
+        return write(&mut file).map_err(&failed);
     }
     let permissions = fs::metadata(path).map_or(fs::Permissions::from_mode(0o666), |m| m.permissions());
     let mut file = tempfile::Builder::new()
@@ -166,19 +170,19 @@ pub fn write_file(path: &Path, content: &[u8]) -> Result<(), FormatError> {
         .permissions(permissions)
         .tempfile_in(parent(path))
         .map_err(&failed)?;
-    file.write_all(content).map_err(&failed)?;
+    write(&mut file).map_err(&failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;
     Ok(())
 }
 
-fn write_directory(path: &Path, content: &[u8], source: &Path) -> Result<Written, FormatError> {
+fn write_directory(path: &Path, content: &Rope, source: &Path) -> Result<Written, FormatError> {
     let failed = write_error(path);
     let graph_file =
         graph_file(source).ok_or_else(|| FormatError::NoSavedModel { name: source.display().to_string() })?;
     let dropped_fingerprint = source.join(FINGERPRINT).is_file();
     let written = Written { dropped_fingerprint };
     if path.exists() && fs::canonicalize(path).ok() == fs::canonicalize(source).ok() {
-        write_file(&graph_file, content)?;
+        put_file(&graph_file, |file| content.write_to(file))?;
         if dropped_fingerprint {
             fs::remove_file(source.join(FINGERPRINT)).map_err(&failed)?;
         }
@@ -203,7 +207,8 @@ fn write_directory(path: &Path, content: &[u8], source: &Path) -> Result<Written
     let skipped = [graph_file.clone(), source.join(FINGERPRINT)];
     copy_directory(source, staged.path(), &skipped).map_err(&failed)?;
     let file_name = graph_file.file_name().unwrap_or_default();
-    fs::write(staged.path().join(file_name), content).map_err(&failed)?;
+    let mut file = fs::File::create(staged.path().join(file_name)).map_err(&failed)?;
+    content.write_to(&mut file).map_err(&failed)?;
     if replaces {
         let old = tempfile::Builder::new().prefix(".tf-lms-").tempdir_in(parent(path)).map_err(&failed)?;
         fs::rename(path, old.path().join("old")).map_err(&failed)?;

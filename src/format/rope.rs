@@ -1,6 +1,6 @@
 //! A file in pieces: ranges of what was read, and new bytes between them.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 
 use super::wire::put_length_delimited_header;
@@ -93,13 +93,15 @@ impl<'a> Rope<'a> {
 
     /// Writes all bytes.
     pub fn write_to(&self, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+        // Most pieces are small.
+        let mut out = BufWriter::with_capacity(1 << 16, out);
         for piece in &self.pieces {
             match piece {
                 Piece::Source(range) => out.write_all(&self.source[range.clone()])?,
                 Piece::New(bytes) => out.write_all(bytes)?,
             }
         }
-        Ok(())
+        out.flush()
     }
 
     /// All bytes in one piece.

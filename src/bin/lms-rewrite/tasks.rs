@@ -80,7 +80,7 @@ pub fn strip(args: &Args) -> anyhow::Result<()> {
     let model = source.read(&args.model.options())?;
     let edits = rewrite::strip(&model).with_context(|| model.name().to_string())?;
     let removed = edits.removed.len();
-    let content = model.edited(&edits, args.output.encoding(model.encoding()))?.to_vec();
+    let content = model.edited(&edits, args.output.encoding(model.encoding()))?;
     if !args.dry_run {
         destination.write(&content, &source)?;
     }
@@ -155,7 +155,7 @@ fn write(
     destination: &Destination,
 ) -> anyhow::Result<Vec<String>> {
     let encoding = args.output.encoding(subject.model.encoding());
-    let content = output.edited(&Edits::default(), encoding)?.to_vec();
+    let content = output.edited(&Edits::default(), encoding)?;
     let written = destination.write(&content, &subject.source)?;
     let dropped = "left out fingerprint.pb, which no longer matches the graph";
     Ok(written.dropped_fingerprint.then(|| dropped.to_string()).into_iter().collect())
