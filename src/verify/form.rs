@@ -11,8 +11,8 @@ use super::names::{AddedName, Task};
 use super::op_facts;
 use super::report::{Report, ViolationKind};
 use crate::dtype::DataType;
+use crate::proto::tensorflow::AttrValue;
 use crate::proto::tensorflow::attr_value::{ListValue, Value};
-use crate::proto::tensorflow::{AttrValue, NodeDef};
 
 /// Looks at each added op.
 pub(super) fn check(graph: &Graph<'_>, report: &mut Report) {
@@ -110,7 +110,7 @@ fn swap_attrs(graph: &Graph<'_>, node: NodeId, tensor: Tensor, report: &mut Repo
     };
     let mut has_type = false;
     for (key, value) in &attrs {
-        match (key.as_str(), &value.value) {
+        match (*key, &value.value) {
             ("T", Some(Value::Type(number))) => {
                 has_type = true;
                 let found = DataType::new(*number);
@@ -150,15 +150,22 @@ fn is_shape_of(graph: &Graph<'_>, shapes: &ListValue, tensor: Tensor) -> bool {
 }
 
 /// The attributes of an added node; none if it has fields that no added node has, or an attribute twice.
-fn plain_attrs(graph: &Graph<'_>, node: NodeId) -> Option<Vec<(String, AttrValue)>> {
+fn plain_attrs<'a>(graph: &Graph<'a>, node: NodeId) -> Option<Vec<(&'a str, AttrValue)>> {
     // The keys of name, op, device and attr.
     let plain = |field: &[u8]| matches!(field.first(), Some(0x0a | 0x12 | 0x22 | 0x2a));
     if !graph.nodes.fields_but_inputs(node as usize).all(plain) {
         return None;
     }
-    let decoded = NodeDef::decode(graph.nodes.raw(node as usize)).ok()?;
-    let entries = graph.nodes.attrs(node as usize).count();
-    (entries == decoded.attr.len()).then(|| decoded.attr.into_iter().collect())
+    let mut attrs: Vec<(&str, AttrValue)> = Vec::new();
+    for (name, value) in graph.nodes.attrs(node as usize) {
+        let name = std::str::from_utf8(name).ok()?;
+        // An added op has three attributes at most; one with many more need not be looked at to its end.
+        if attrs.len() > 8 || attrs.iter().any(|(known, _)| *known == name) {
+            return None;
+        }
+        attrs.push((name, AttrValue::decode(value).ok()?));
+    }
+    Some(attrs)
 }
 
 fn order(graph: &Graph<'_>, node: NodeId, report: &mut Report) {
@@ -176,8 +183,8 @@ fn order(graph: &Graph<'_>, node: NodeId, report: &mut Report) {
     if is_op(graph, node, "NoOp", report) {
         let attrs = plain_attrs(graph, node);
         let no_shapes = Value::List(ListValue::default());
-        let empty = |(key, value): &(String, AttrValue)| {
-            key == "_output_shapes" && value.value.as_ref() == Some(&no_shapes)
+        let empty = |(key, value): &(&str, AttrValue)| {
+            *key == "_output_shapes" && value.value.as_ref() == Some(&no_shapes)
         };
         if !attrs.is_some_and(|attrs| attrs.iter().all(empty)) {
             report.add(ViolationKind::AddedOp, || {

@@ -1,12 +1,10 @@
 //! What the rules ask about an op, looked up once for each op and not for each node.
 
-use std::collections::{BTreeMap, HashMap};
-
-use prost::Message;
+use std::collections::HashMap;
 
 use crate::format::{Model, Nodes};
-use crate::ops::{OpInfo, OpRegistry, Port};
-use crate::proto::tensorflow::AttrValue;
+use crate::ops::{Attr, AttrLookup, OpInfo, OpRegistry, Port};
+use crate::proto::tensorflow::op_def::ArgDef;
 
 /// How an op takes part in v1 control flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,16 +30,59 @@ pub(super) struct OpFacts<'a> {
     pub is_ref_variable: bool,
     /// Gives out references; true also of an op that is not known.
     pub gives_ref: bool,
-    /// Its output may be its input's buffer.
-    pub passes_buffer: bool,
+    /// Of which inputs its output may be the buffer.
+    pub passes: Passes,
+    /// Looks at what its inputs hold, and not only at their shapes.
+    pub reads_values: bool,
     /// Whether it has a side effect, a state, or something to be fed: also if it is not known.
     pub is_needy: bool,
 }
 
-/// Ops whose kernels give out the buffer that they got, or a part of it, without a copy.
-///
-/// Those that give out the variable itself have a ref output and are told by that.
-const PASS_BUFFER: &[&str] = &[
+/// Of which data inputs an op may give out the buffer, or a part of it, without a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passes {
+    None,
+    /// Of one input.
+    Slot(usize),
+    All,
+}
+
+impl Passes {
+    /// Whether the buffer of this input may be given out.
+    pub fn takes(self, slot: usize) -> bool {
+        match self {
+            Passes::None => false,
+            Passes::Slot(only) => slot == only,
+            Passes::All => true,
+        }
+    }
+
+    fn of(op: &str, info: Option<&OpInfo>) -> Passes {
+        match op {
+            "Merge" | "RefMerge" | "_XlaMerge" | "IdentityN" | "RefSelect" => return Passes::All,
+            "Split" => return Passes::Slot(1),
+            _ if PASS_FIRST.contains(&op) => return Passes::Slot(0),
+            _ => {}
+        }
+        // What is not known may do anything.
+        let Some(info) = info else { return Passes::All };
+        let takes_and_gives_refs = has_ref(info.inputs()) && has_ref(info.outputs());
+        let update = ["Assign", "Apply", "SparseApply", "Scatter"].iter().any(|start| op.starts_with(start));
+        match (takes_and_gives_refs, update) {
+            (false, _) => Passes::None,
+            // An update gives on the variable that it is about, and none of the others that it reads.
+            (true, true) => Passes::Slot(0),
+            (true, false) => Passes::All,
+        }
+    }
+}
+
+fn has_ref(args: &[ArgDef]) -> bool {
+    args.iter().any(|arg| arg.is_ref)
+}
+
+/// Ops that may give out the buffer of their first input.
+const PASS_FIRST: &[&str] = &[
     "Bitcast",
     "Cast",
     "CheckNumerics",
@@ -49,27 +90,36 @@ const PASS_BUFFER: &[&str] = &[
     "DebugIdentity",
     "DebugIdentityV2",
     "EnsureShape",
+    "Enter",
+    "Exit",
     "ExpandDims",
     "GuaranteeConst",
     "Identity",
-    "IdentityN",
+    "NextIteration",
     "PlaceholderWithDefault",
     "PreventGradient",
     "Print",
+    "RefEnter",
+    "RefExit",
     "RefIdentity",
-    "RefSelect",
+    "RefNextIteration",
+    "RefSwitch",
     "Reshape",
     "Slice",
     "Snapshot",
-    "Split",
     "SplitV",
     "Squeeze",
     "StopGradient",
     "StridedSlice",
+    "Switch",
     "Tile",
     "Transpose",
     "Unpack",
+    "_SwitchN",
 ];
+
+/// Ops that ask a tensor for its shape only.
+const READ_NO_VALUES: &[&str] = &["OnesLike", "Rank", "Shape", "ShapeN", "Size", "ZerosLike"];
 
 /// Ops that take a ref and do not write to it.
 const READ_REF: &[&str] = &[
@@ -95,9 +145,6 @@ impl<'a> OpFacts<'a> {
             _ => Flow::Plain,
         };
         let is_ref_variable = matches!(op, "VariableV2" | "Variable" | "TemporaryVariable");
-        let has_ref = |args: &[crate::proto::tensorflow::op_def::ArgDef]| args.iter().any(|arg| arg.is_ref);
-        let gives_ref_on = info.is_some_and(|info| has_ref(info.inputs()) && has_ref(info.outputs()));
-        let in_flow = !matches!(flow, Flow::Plain | Flow::LoopCond);
         OpFacts {
             info,
             flow,
@@ -105,7 +152,8 @@ impl<'a> OpFacts<'a> {
                 || matches!(op, "AutoReloadVariable" | "VarHandleOp" | "_VarHandlesOp"),
             is_ref_variable,
             gives_ref: info.is_none_or(|info| has_ref(info.outputs())),
-            passes_buffer: in_flow || gives_ref_on || PASS_BUFFER.contains(&op),
+            passes: Passes::of(op, info),
+            reads_values: !READ_NO_VALUES.contains(&op),
             is_needy: matches!(op, "Placeholder" | "PlaceholderV2") || info.is_none_or(OpInfo::is_stateful),
         }
     }
@@ -159,17 +207,32 @@ pub(super) fn functions(model: &Model, ops: &OpRegistry) -> Option<Vec<OpInfo>> 
     Some(functions.into_iter().map(|function| OpInfo::from(function.signature)).collect())
 }
 
-/// A node's attributes, decoded; those that do not decode are left out.
-pub(super) fn attrs(nodes: Nodes<'_>, node: u32) -> BTreeMap<String, AttrValue> {
-    nodes
-        .attrs(node as usize)
-        .filter_map(|(name, value)| {
-            Some((std::str::from_utf8(name).ok()?.to_string(), AttrValue::decode(value).ok()?))
+/// A node's attributes, each decoded when it is asked for.
+struct NodeAttrs<'a> {
+    nodes: Nodes<'a>,
+    node: u32,
+}
+
+impl AttrLookup for NodeAttrs<'_> {
+    fn attr(&self, name: &str) -> Option<Attr<'_>> {
+        let value = self.nodes.attr(self.node as usize, name)?;
+        Some(match Attr::from(&value) {
+            Attr::Int(value) => Attr::Int(value),
+            Attr::Bool(value) => Attr::Bool(value),
+            Attr::Type(dtype) => Attr::Type(dtype),
+            Attr::Types(dtypes) => Attr::Types(dtypes),
+            // No signature depends on it.
+            _ => Attr::Other,
         })
-        .collect()
+    }
 }
 
 /// What a node puts out at a place; none if its op or that output is not known.
 pub(super) fn output(nodes: Nodes<'_>, info: &OpInfo, node: u32, output: u32) -> Option<Port> {
-    info.output_ports(&attrs(nodes, node)).ok()?.get(output as usize).copied()
+    info.output_ports(&NodeAttrs { nodes, node }).ok()?.get(output as usize).copied()
+}
+
+/// What a node takes in; none if its attributes do not say.
+pub(super) fn inputs(nodes: Nodes<'_>, info: &OpInfo, node: u32) -> Option<Vec<Port>> {
+    info.input_ports(&NodeAttrs { nodes, node }).ok()
 }
