@@ -8,18 +8,18 @@ use prost::Message;
 
 use super::graph::{Graph, NodeId, Role, Tensor};
 use super::names::{AddedName, Task};
-use super::op_facts;
+use super::op_facts::Outputs;
 use super::report::{Report, ViolationKind};
 use crate::dtype::DataType;
 use crate::proto::tensorflow::AttrValue;
 use crate::proto::tensorflow::attr_value::{ListValue, Value};
 
 /// Looks at each added op.
-pub(super) fn check(graph: &Graph<'_>, report: &mut Report) {
+pub(super) fn check(graph: &Graph<'_>, outputs: &mut Outputs, report: &mut Report) {
     for node in graph.ids() {
         match graph.role(node) {
             Role::Original => {}
-            Role::SwapIn | Role::SwapOut => swap(graph, node, report),
+            Role::SwapIn | Role::SwapOut => swap(graph, outputs, node, report),
             Role::Order => order(graph, node, report),
             Role::Unknown => report.add(ViolationKind::UnknownAddedOp, || {
                 let expected = "a name that begins with lms/swap_in/, lms/swap_out/ or lms/order/";
@@ -29,13 +29,13 @@ pub(super) fn check(graph: &Graph<'_>, report: &mut Report) {
     }
 }
 
-fn swap(graph: &Graph<'_>, node: NodeId, report: &mut Report) {
+fn swap(graph: &Graph<'_>, outputs: &mut Outputs, node: NodeId, report: &mut Report) {
     let name = graph.name(node);
     let op_is_right = is_op(graph, node, "PreventGradient", report);
     let Some(tensor) = swapped_tensor(graph, node, report) else { return };
     name_matches(graph, node, tensor, report);
     if op_is_right {
-        swap_attrs(graph, node, tensor, report);
+        swap_attrs(graph, outputs, node, tensor, report);
     }
 
     let owner = Task::of(graph.nodes.device(tensor.node as usize));
@@ -100,7 +100,7 @@ fn name_matches(graph: &Graph<'_>, node: NodeId, tensor: Tensor, report: &mut Re
 }
 
 /// `T` is the tensor's type, `message` is any text, and `_output_shapes` is the tensor's shape.
-fn swap_attrs(graph: &Graph<'_>, node: NodeId, tensor: Tensor, report: &mut Report) {
+fn swap_attrs(graph: &Graph<'_>, outputs: &mut Outputs, node: NodeId, tensor: Tensor, report: &mut Report) {
     let name = graph.name(node);
     let mut add = |expected: String, found: String| {
         report.add(ViolationKind::AddedOp, || ([name, graph.name(tensor.node)], expected, found));
@@ -114,10 +114,7 @@ fn swap_attrs(graph: &Graph<'_>, node: NodeId, tensor: Tensor, report: &mut Repo
             ("T", Some(Value::Type(number))) => {
                 has_type = true;
                 let found = DataType::new(*number);
-                let info = graph.op(tensor.node).info;
-                let port =
-                    info.and_then(|info| op_facts::output(graph.nodes, info, tensor.node, tensor.output));
-                match port {
+                match outputs.of(graph, tensor) {
                     Some(port) if port.dtype != found => {
                         add(format!("the tensor's type {}", port.dtype), format!("{found}"));
                     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::graph::{Graph, Tensor};
 use crate::format::{Model, Nodes};
 use crate::ops::{Attr, AttrLookup, OpInfo, OpRegistry, Port};
 use crate::proto::tensorflow::op_def::ArgDef;
@@ -227,9 +228,21 @@ impl AttrLookup for NodeAttrs<'_> {
     }
 }
 
-/// What a node puts out at a place; none if its op or that output is not known.
-pub(super) fn output(nodes: Nodes<'_>, info: &OpInfo, node: u32, output: u32) -> Option<Port> {
-    info.output_ports(&NodeAttrs { nodes, node }).ok()?.get(output as usize).copied()
+/// What nodes put out, remembered: one tensor may have many swaps.
+#[derive(Debug, Default)]
+pub(super) struct Outputs {
+    known: HashMap<Tensor, Option<Port>>,
+}
+
+impl Outputs {
+    /// What a tensor is; none if its op or that output of it is not known.
+    pub fn of(&mut self, graph: &Graph<'_>, tensor: Tensor) -> Option<Port> {
+        *self.known.entry(tensor).or_insert_with(|| {
+            let attrs = NodeAttrs { nodes: graph.nodes, node: tensor.node };
+            let ports = graph.op(tensor.node).info?.output_ports(&attrs).ok()?;
+            ports.get(tensor.output as usize).copied()
+        })
+    }
 }
 
 /// What a node takes in; none if its attributes do not say.

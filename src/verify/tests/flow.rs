@@ -355,7 +355,7 @@ fn alive(build: &Build, values: u32) -> Vec<(String, bool)> {
 #[test]
 fn accepted_edges_never_kill() {
     let (mut accepted, mut refused, mut refused_and_harmless) = (0, 0, 0);
-    for seed in 0..3000 {
+    for seed in 0..1500 {
         let mut random = Random::new(seed);
         let mut original = Build::default();
         for name in ["p0", "p1", "p2"] {
@@ -417,7 +417,7 @@ fn accepted_edges_never_kill() {
             }
         }
     }
-    assert!(accepted > 800 && refused > 500, "{accepted} accepted, {refused} refused");
+    assert!(accepted > 400 && refused > 250, "{accepted} accepted, {refused} refused");
     // Most of what is refused does harm: the check is no blunt one.
     assert!(refused_and_harmless * 3 < refused, "{refused_and_harmless} of {refused} refused without need");
 }
