@@ -181,8 +181,12 @@ fn a_buffer_may_be_one_of_several() {
                 .node("other", "VariableV2", "")
                 .node("either", "Merge", "v/read other")
                 .inputs("flat", "either x")
+                .inputs("update", "other other")
+                .inputs("early", "b x")
                 .node("late", "AssignSub", &format!("{variable} b"));
         }
+        original.get("update").op = "AddV2".into();
+        rewritten.get("update").op = "AddV2".into();
         refuses(&original, &rewritten, ViolationKind::RefOrder, "late");
     }
 }
