@@ -52,7 +52,7 @@ impl Branches<'_, '_> {
         let graph = self.graph;
         for control in graph.control(node).iter().filter(|control| control.added) {
             let mut set = self.conditions.of(control.from);
-            if graph.flow(node) == Flow::Merge && !graph.is_loop_header(node) {
+            if graph.flow(node) == Flow::Merge {
                 // `Merge` waits for its control inputs and does not mind if they are dead, but they must come.
                 set = self.conditions.iterations(set);
             }

@@ -346,8 +346,11 @@ fn is_loop_condition(graph: &Graph<'_>, literal: &Literal, wanted: u32) -> bool 
 }
 
 fn outputs_of_switch(graph: &Graph<'_>, switch: NodeId) -> u32 {
+    if graph.nodes.op(switch as usize) != "_SwitchN" {
+        return 2;
+    }
     match graph.nodes.attr(switch as usize, "num_outs") {
         Some(AttrValue { value: Some(Value::I(outputs)) }) => u32::try_from(outputs).unwrap_or(u32::MAX),
-        _ => 2,
+        _ => u32::MAX,
     }
 }

@@ -8,18 +8,18 @@ use prost::Message;
 
 use super::graph::{Graph, NodeId, Role, Tensor};
 use super::names::{AddedName, Task};
-use super::op_facts;
+use super::op_facts::Outputs;
 use super::report::{Report, ViolationKind};
 use crate::dtype::DataType;
+use crate::proto::tensorflow::AttrValue;
 use crate::proto::tensorflow::attr_value::{ListValue, Value};
-use crate::proto::tensorflow::{AttrValue, NodeDef};
 
 /// Looks at each added op.
-pub(super) fn check(graph: &Graph<'_>, report: &mut Report) {
+pub(super) fn check(graph: &Graph<'_>, outputs: &mut Outputs, report: &mut Report) {
     for node in graph.ids() {
         match graph.role(node) {
             Role::Original => {}
-            Role::SwapIn | Role::SwapOut => swap(graph, node, report),
+            Role::SwapIn | Role::SwapOut => swap(graph, outputs, node, report),
             Role::Order => order(graph, node, report),
             Role::Unknown => report.add(ViolationKind::UnknownAddedOp, || {
                 let expected = "a name that begins with lms/swap_in/, lms/swap_out/ or lms/order/";
@@ -29,13 +29,13 @@ pub(super) fn check(graph: &Graph<'_>, report: &mut Report) {
     }
 }
 
-fn swap(graph: &Graph<'_>, node: NodeId, report: &mut Report) {
+fn swap(graph: &Graph<'_>, outputs: &mut Outputs, node: NodeId, report: &mut Report) {
     let name = graph.name(node);
     let op_is_right = is_op(graph, node, "PreventGradient", report);
     let Some(tensor) = swapped_tensor(graph, node, report) else { return };
     name_matches(graph, node, tensor, report);
     if op_is_right {
-        swap_attrs(graph, node, tensor, report);
+        swap_attrs(graph, outputs, node, tensor, report);
     }
 
     let owner = Task::of(graph.nodes.device(tensor.node as usize));
@@ -100,7 +100,7 @@ fn name_matches(graph: &Graph<'_>, node: NodeId, tensor: Tensor, report: &mut Re
 }
 
 /// `T` is the tensor's type, `message` is any text, and `_output_shapes` is the tensor's shape.
-fn swap_attrs(graph: &Graph<'_>, node: NodeId, tensor: Tensor, report: &mut Report) {
+fn swap_attrs(graph: &Graph<'_>, outputs: &mut Outputs, node: NodeId, tensor: Tensor, report: &mut Report) {
     let name = graph.name(node);
     let mut add = |expected: String, found: String| {
         report.add(ViolationKind::AddedOp, || ([name, graph.name(tensor.node)], expected, found));
@@ -110,14 +110,11 @@ fn swap_attrs(graph: &Graph<'_>, node: NodeId, tensor: Tensor, report: &mut Repo
     };
     let mut has_type = false;
     for (key, value) in &attrs {
-        match (key.as_str(), &value.value) {
+        match (*key, &value.value) {
             ("T", Some(Value::Type(number))) => {
                 has_type = true;
                 let found = DataType::new(*number);
-                let info = graph.op(tensor.node).info;
-                let port =
-                    info.and_then(|info| op_facts::output(graph.nodes, info, tensor.node, tensor.output));
-                match port {
+                match outputs.of(graph, tensor) {
                     Some(port) if port.dtype != found => {
                         add(format!("the tensor's type {}", port.dtype), format!("{found}"));
                     }
@@ -150,15 +147,22 @@ fn is_shape_of(graph: &Graph<'_>, shapes: &ListValue, tensor: Tensor) -> bool {
 }
 
 /// The attributes of an added node; none if it has fields that no added node has, or an attribute twice.
-fn plain_attrs(graph: &Graph<'_>, node: NodeId) -> Option<Vec<(String, AttrValue)>> {
+fn plain_attrs<'a>(graph: &Graph<'a>, node: NodeId) -> Option<Vec<(&'a str, AttrValue)>> {
     // The keys of name, op, device and attr.
     let plain = |field: &[u8]| matches!(field.first(), Some(0x0a | 0x12 | 0x22 | 0x2a));
     if !graph.nodes.fields_but_inputs(node as usize).all(plain) {
         return None;
     }
-    let decoded = NodeDef::decode(graph.nodes.raw(node as usize)).ok()?;
-    let entries = graph.nodes.attrs(node as usize).count();
-    (entries == decoded.attr.len()).then(|| decoded.attr.into_iter().collect())
+    let mut attrs: Vec<(&str, AttrValue)> = Vec::new();
+    for (name, value) in graph.nodes.attrs(node as usize) {
+        let name = std::str::from_utf8(name).ok()?;
+        // An added op has three attributes at most; one with many more need not be looked at to its end.
+        if attrs.len() > 8 || attrs.iter().any(|(known, _)| *known == name) {
+            return None;
+        }
+        attrs.push((name, AttrValue::decode(value).ok()?));
+    }
+    Some(attrs)
 }
 
 fn order(graph: &Graph<'_>, node: NodeId, report: &mut Report) {
@@ -176,8 +180,8 @@ fn order(graph: &Graph<'_>, node: NodeId, report: &mut Report) {
     if is_op(graph, node, "NoOp", report) {
         let attrs = plain_attrs(graph, node);
         let no_shapes = Value::List(ListValue::default());
-        let empty = |(key, value): &(String, AttrValue)| {
-            key == "_output_shapes" && value.value.as_ref() == Some(&no_shapes)
+        let empty = |(key, value): &(&str, AttrValue)| {
+            *key == "_output_shapes" && value.value.as_ref() == Some(&no_shapes)
         };
         if !attrs.is_some_and(|attrs| attrs.iter().all(empty)) {
             report.add(ViolationKind::AddedOp, || {

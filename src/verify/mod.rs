@@ -125,8 +125,9 @@ pub fn check_with(
     let changed = changed_inputs(&graph, before, &pairs);
     reads::check(&graph, before, &changed, &mut report);
     controls::check(&graph, before, &changed, &mut report);
-    form::check(&graph, &mut report);
-    swappable::check(&graph, &mut report);
+    let mut outputs = op_facts::Outputs::default();
+    form::check(&graph, &mut outputs, &mut report);
+    swappable::check(&graph, &mut outputs, &mut report);
     let Some(order) = acyclic::order(&graph, &mut report) else {
         return Err(report.into_error());
     };

@@ -1,12 +1,11 @@
 //! What the rules ask about an op, looked up once for each op and not for each node.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use prost::Message;
-
+use super::graph::{Graph, Tensor};
 use crate::format::{Model, Nodes};
-use crate::ops::{OpInfo, OpRegistry, Port};
-use crate::proto::tensorflow::AttrValue;
+use crate::ops::{Attr, AttrLookup, OpInfo, OpRegistry, Port};
+use crate::proto::tensorflow::op_def::ArgDef;
 
 /// How an op takes part in v1 control flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,40 +17,6 @@ pub(super) enum Flow {
     Exit,
     NextIteration,
     LoopCond,
-}
-
-/// Which of an op's inputs it may give out without a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Passes {
-    Nothing,
-    Input(usize),
-    AnyInput,
-}
-
-impl Passes {
-    fn of(op: &str, flow: Flow, gives_ref_on: bool) -> Passes {
-        match op {
-            "IdentityN" | "RefSelect" => Passes::AnyInput,
-            // The first input is the axis.
-            "Split" => Passes::Input(1),
-            _ if flow == Flow::Merge => Passes::AnyInput,
-            _ if !matches!(flow, Flow::Plain | Flow::LoopCond) || PASS_BUFFER.contains(&op) => {
-                Passes::Input(0)
-            }
-            // What updates a variable gives out that variable: its first input, whatever other refs it takes.
-            _ if gives_ref_on => Passes::Input(0),
-            _ => Passes::Nothing,
-        }
-    }
-
-    /// Whether the op may give out what it gets at this place.
-    pub fn input(self, slot: usize) -> bool {
-        match self {
-            Passes::Nothing => false,
-            Passes::Input(passed) => passed == slot,
-            Passes::AnyInput => true,
-        }
-    }
 }
 
 /// What is known about an op.
@@ -66,16 +31,59 @@ pub(super) struct OpFacts<'a> {
     pub is_ref_variable: bool,
     /// Gives out references; true also of an op that is not known.
     pub gives_ref: bool,
-    /// Which of its inputs' buffers its output may be.
-    pub passes_buffer: Passes,
+    /// Of which inputs its output may be the buffer.
+    pub passes: Passes,
+    /// Looks at what its inputs hold, and not only at their shapes.
+    pub reads_values: bool,
     /// Whether it has a side effect, a state, or something to be fed: also if it is not known.
     pub is_needy: bool,
 }
 
-/// Ops whose kernels give out the buffer that they got, or a part of it, without a copy.
-///
-/// Those that give out the variable itself have a ref output and are told by that.
-const PASS_BUFFER: &[&str] = &[
+/// Of which data inputs an op may give out the buffer, or a part of it, without a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passes {
+    None,
+    /// Of one input.
+    Slot(usize),
+    All,
+}
+
+impl Passes {
+    /// Whether the buffer of this input may be given out.
+    pub fn takes(self, slot: usize) -> bool {
+        match self {
+            Passes::None => false,
+            Passes::Slot(only) => slot == only,
+            Passes::All => true,
+        }
+    }
+
+    fn of(op: &str, info: Option<&OpInfo>) -> Passes {
+        match op {
+            "Merge" | "RefMerge" | "_XlaMerge" | "IdentityN" | "RefSelect" => return Passes::All,
+            "Split" => return Passes::Slot(1),
+            _ if PASS_FIRST.contains(&op) => return Passes::Slot(0),
+            _ => {}
+        }
+        // What is not known may do anything.
+        let Some(info) = info else { return Passes::All };
+        let takes_and_gives_refs = has_ref(info.inputs()) && has_ref(info.outputs());
+        let update = ["Assign", "Apply", "SparseApply", "Scatter"].iter().any(|start| op.starts_with(start));
+        match (takes_and_gives_refs, update) {
+            (false, _) => Passes::None,
+            // An update gives on the variable that it is about, and none of the others that it reads.
+            (true, true) => Passes::Slot(0),
+            (true, false) => Passes::All,
+        }
+    }
+}
+
+fn has_ref(args: &[ArgDef]) -> bool {
+    args.iter().any(|arg| arg.is_ref)
+}
+
+/// Ops that may give out the buffer of their first input.
+const PASS_FIRST: &[&str] = &[
     "Bitcast",
     "Cast",
     "CheckNumerics",
@@ -83,27 +91,36 @@ const PASS_BUFFER: &[&str] = &[
     "DebugIdentity",
     "DebugIdentityV2",
     "EnsureShape",
+    "Enter",
+    "Exit",
     "ExpandDims",
     "GuaranteeConst",
     "Identity",
-    "IdentityN",
+    "NextIteration",
     "PlaceholderWithDefault",
     "PreventGradient",
     "Print",
+    "RefEnter",
+    "RefExit",
     "RefIdentity",
-    "RefSelect",
+    "RefNextIteration",
+    "RefSwitch",
     "Reshape",
     "Slice",
     "Snapshot",
-    "Split",
     "SplitV",
     "Squeeze",
     "StopGradient",
     "StridedSlice",
+    "Switch",
     "Tile",
     "Transpose",
     "Unpack",
+    "_SwitchN",
 ];
+
+/// Ops that ask a tensor for its shape only.
+const READ_NO_VALUES: &[&str] = &["OnesLike", "Rank", "Shape", "ShapeN", "Size", "ZerosLike"];
 
 /// Ops that take a ref and do not write to it.
 const READ_REF: &[&str] = &[
@@ -129,8 +146,6 @@ impl<'a> OpFacts<'a> {
             _ => Flow::Plain,
         };
         let is_ref_variable = matches!(op, "VariableV2" | "Variable" | "TemporaryVariable");
-        let has_ref = |args: &[crate::proto::tensorflow::op_def::ArgDef]| args.iter().any(|arg| arg.is_ref);
-        let gives_ref_on = info.is_some_and(|info| has_ref(info.inputs()) && has_ref(info.outputs()));
         OpFacts {
             info,
             flow,
@@ -138,7 +153,8 @@ impl<'a> OpFacts<'a> {
                 || matches!(op, "AutoReloadVariable" | "VarHandleOp" | "_VarHandlesOp"),
             is_ref_variable,
             gives_ref: info.is_none_or(|info| has_ref(info.outputs())),
-            passes_buffer: Passes::of(op, flow, gives_ref_on),
+            passes: Passes::of(op, info),
+            reads_values: !READ_NO_VALUES.contains(&op),
             is_needy: matches!(op, "Placeholder" | "PlaceholderV2") || info.is_none_or(OpInfo::is_stateful),
         }
     }
@@ -192,17 +208,44 @@ pub(super) fn functions(model: &Model, ops: &OpRegistry) -> Option<Vec<OpInfo>> 
     Some(functions.into_iter().map(|function| OpInfo::from(function.signature)).collect())
 }
 
-/// A node's attributes, decoded; those that do not decode are left out.
-pub(super) fn attrs(nodes: Nodes<'_>, node: u32) -> BTreeMap<String, AttrValue> {
-    nodes
-        .attrs(node as usize)
-        .filter_map(|(name, value)| {
-            Some((std::str::from_utf8(name).ok()?.to_string(), AttrValue::decode(value).ok()?))
-        })
-        .collect()
+/// A node's attributes, each decoded when it is asked for.
+struct NodeAttrs<'a> {
+    nodes: Nodes<'a>,
+    node: u32,
 }
 
-/// What a node puts out at a place; none if its op or that output is not known.
-pub(super) fn output(nodes: Nodes<'_>, info: &OpInfo, node: u32, output: u32) -> Option<Port> {
-    info.output_ports(&attrs(nodes, node)).ok()?.get(output as usize).copied()
+impl AttrLookup for NodeAttrs<'_> {
+    fn attr(&self, name: &str) -> Option<Attr<'_>> {
+        let value = self.nodes.attr(self.node as usize, name)?;
+        Some(match Attr::from(&value) {
+            Attr::Int(value) => Attr::Int(value),
+            Attr::Bool(value) => Attr::Bool(value),
+            Attr::Type(dtype) => Attr::Type(dtype),
+            Attr::Types(dtypes) => Attr::Types(dtypes),
+            // No signature depends on it.
+            _ => Attr::Other,
+        })
+    }
+}
+
+/// What nodes put out, remembered: one tensor may have many swaps.
+#[derive(Debug, Default)]
+pub(super) struct Outputs {
+    known: HashMap<Tensor, Option<Port>>,
+}
+
+impl Outputs {
+    /// What a tensor is; none if its op or that output of it is not known.
+    pub fn of(&mut self, graph: &Graph<'_>, tensor: Tensor) -> Option<Port> {
+        *self.known.entry(tensor).or_insert_with(|| {
+            let attrs = NodeAttrs { nodes: graph.nodes, node: tensor.node };
+            let ports = graph.op(tensor.node).info?.output_ports(&attrs).ok()?;
+            ports.get(tensor.output as usize).copied()
+        })
+    }
+}
+
+/// What a node takes in; none if its attributes do not say.
+pub(super) fn inputs(nodes: Nodes<'_>, info: &OpInfo, node: u32) -> Option<Vec<Port>> {
+    info.input_ports(&NodeAttrs { nodes, node }).ok()
 }

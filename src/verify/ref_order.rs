@@ -91,9 +91,9 @@ impl Buffers {
         }
         while let Some(node) = open.pop() {
             for &to in graph.consumers(node) {
-                let passes = graph.op(to).passes_buffer;
+                let passes = graph.op(to).passes;
                 let mut inputs = graph.data(to).iter().enumerate();
-                if !inputs.any(|(slot, tensor)| tensor.node == node && passes.input(slot)) {
+                if !inputs.any(|(slot, tensor)| tensor.node == node && passes.takes(slot)) {
                     continue;
                 }
                 if buffers.nearer[to as usize] == NONE {
@@ -140,8 +140,7 @@ fn updates(graph: &Graph<'_>, buffers: &mut Buffers) -> Vec<Use> {
         if !graph.data(node).iter().any(reads_buffer) {
             continue;
         }
-        let ports =
-            graph.op(node).info.and_then(|info| info.input_ports(&op_facts::attrs(graph.nodes, node)).ok());
+        let ports = graph.op(node).info.and_then(|info| op_facts::inputs(graph.nodes, info, node));
         for (slot, tensor) in graph.data(node).iter().enumerate() {
             // What is not known may write.
             let writes = ports.as_ref().is_none_or(|ports| ports.get(slot).is_none_or(|port| port.is_ref));
@@ -161,10 +160,10 @@ fn delayed_readers(graph: &Graph<'_>, buffers: &mut Buffers) -> Vec<Use> {
     let delayed = step::after(graph, targets);
     let mut readers = Vec::new();
     for node in graph.ids().filter(|&node| delayed[node as usize]) {
-        // Passing a buffer on is no look into it, unless the op writes to it first.
         let facts = graph.op(node);
         for (slot, tensor) in graph.data(node).iter().enumerate() {
-            let looks = !facts.passes_buffer.input(slot) || facts.may_write_refs();
+            // Passing a buffer on is no look into it, unless the op writes to it first.
+            let looks = facts.reads_values && (!facts.passes.takes(slot) || facts.may_write_refs());
             if let (true, Some(buffer)) = (looks, buffers.of(tensor.node)) {
                 readers.push(Use { buffer, node });
             }

@@ -4,20 +4,26 @@
 //! variants name things of their device. Strings are of the host already, and their copies are deep.
 
 use super::graph::{Graph, NodeId, Tensor};
-use super::op_facts;
+use super::op_facts::Outputs;
 use super::report::{Report, ViolationKind};
 use crate::dtype::DataType;
 
 /// Looks at the tensor of each swap op.
-pub(super) fn check(graph: &Graph<'_>, report: &mut Report) {
+pub(super) fn check(graph: &Graph<'_>, outputs: &mut Outputs, report: &mut Report) {
     for node in graph.ids().filter(|&node| graph.role(node).is_swap()) {
         for &tensor in graph.origins(node) {
-            tensor_is_swappable(graph, node, tensor, report);
+            tensor_is_swappable(graph, outputs, node, tensor, report);
         }
     }
 }
 
-fn tensor_is_swappable(graph: &Graph<'_>, swap: NodeId, tensor: Tensor, report: &mut Report) {
+fn tensor_is_swappable(
+    graph: &Graph<'_>,
+    outputs: &mut Outputs,
+    swap: NodeId,
+    tensor: Tensor,
+    report: &mut Report,
+) {
     let facts = graph.op(tensor.node);
     let mut add = |kind, expected: &str, found: String| {
         report.add(kind, || ([graph.name(swap), graph.name(tensor.node)], expected.to_string(), found));
@@ -26,10 +32,10 @@ fn tensor_is_swappable(graph: &Graph<'_>, swap: NodeId, tensor: Tensor, report: 
     if facts.is_variable {
         return add(ViolationKind::Persistent, "a tensor of one step", format!("the output of a {op}"));
     }
-    let Some(info) = facts.info else {
+    if facts.info.is_none() {
         return add(ViolationKind::UnknownOp, "an op with a known definition", format!("op {op}"));
-    };
-    match op_facts::output(graph.nodes, info, tensor.node, tensor.output) {
+    }
+    match outputs.of(graph, tensor) {
         None => {
             let found = format!("no output {} of op {op} with the node's attributes", tensor.output);
             add(ViolationKind::UnknownOp, "a tensor whose type the op's definition gives", found);

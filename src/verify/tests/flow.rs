@@ -85,7 +85,7 @@ fn one_predicate_may_have_several_switches_and_names() {
     original
         .node("p_again", "Identity", "p")
         .node("s_big", "Switch", "big p_again")
-        .node("late", "AddV2", "s_big:1 t")
+        .node("late", "Relu", "s_big:1")
         .node("late_f", "Relu", "s_big")
         .node("m2", "Merge", "late late_f");
     let swapped = |trigger: &str| {
@@ -94,20 +94,22 @@ fn one_predicate_may_have_several_switches_and_names() {
         build.graph.node.pop();
         build
             .swap("lms/swap_in/s_big/1_0", &format!("s_big:1 {trigger}"))
-            .inputs("late", "lms/swap_in/s_big/1_0 t");
+            .inputs("late", "lms/swap_in/s_big/1_0");
         build
     };
     accepts(&original, &swapped("^t"));
     refuses(&original, &swapped("^f"), ViolationKind::Branch, "f");
     // What a reference reads may have changed between two reads.
-    original.get("p").op = "VariableV2".into();
-    refuses(&original, &swapped_variable(&original), ViolationKind::Branch, "t2");
-}
-
-fn swapped_variable(original: &Build) -> Build {
-    let mut build = original.clone();
-    build.swap("lms/swap_in/s_big/0_0", "s_big ^t2").inputs("late_f", "lms/swap_in/s_big/0_0");
-    build
+    for op in ["VariableV2", "Placeholder"] {
+        let (mut before, mut after) = (original.clone(), swapped("^t"));
+        for build in [&mut before, &mut after] {
+            build.get("p").op = op.into();
+            // Both switches by reads of their own.
+            build.node("p_first", "Identity", "p").inputs("s", "x p_first");
+            build.node("end2", "NoOp", "^end ^late ^late_f").train_op("end2");
+        }
+        assert_eq!(verify(&before, &after).is_ok(), op == "Placeholder");
+    }
 }
 
 #[test]
@@ -137,9 +139,10 @@ fn merges_of_the_same_branches_are_alive_together() {
 #[test]
 fn a_merge_with_a_free_input_is_free() {
     let mut original = cond();
-    original.node("any", "Merge", "x t").node("use", "AddV2", "any big");
+    original.node("any", "Merge", "x t").node("use", "AddV2", "x big").node("all", "NoOp", "^any ^use");
+    original.train_op("all");
     let mut build = original.clone();
-    build.swap_in("big", 0, "big ^any").inputs("use", "any lms/swap_in/big/0_0");
+    build.swap_in("big", 0, "big ^any").inputs("use", "x lms/swap_in/big/0_0");
     accepts(&original, &build);
 }
 
@@ -270,11 +273,59 @@ fn what_leaves_a_loop_is_as_free_as_what_enters_it() {
 }
 
 #[test]
+fn a_loop_may_give_out_nothing() {
+    // The value leaves the loop only if `q` says so too.
+    let mut original = while_loop();
+    original
+        .node("q", "Placeholder", "")
+        .node("q_in", "Enter", "q")
+        .attr("q_in", "frame_name", Value::S(b"w".to_vec()))
+        .attr("q_in", "is_constant", Value::B(true))
+        .node("maybe", "Switch", "i_switch q_in")
+        .inputs("i_exit", "maybe:1")
+        .inputs("out2", "x x")
+        .node("end", "Merge", "x ^out ^out2")
+        .train_op("end");
+    let mut build = original.clone();
+    build.swap_in("x", 0, "x ^out").inputs("out2", "x lms/swap_in/x/0_0");
+    refuses(&original, &build, ViolationKind::Branch, "out");
+}
+
+#[test]
+fn a_loop_deep_in_branches_has_its_first_iteration_too() {
+    // Near the size at which a condition's literals are taken together as one.
+    for depth in 44..54 {
+        let graph = |build: Build| {
+            let mut deep = Build::of(&[("x", "Placeholder", "")]);
+            for level in 0..depth {
+                let from = if level == 0 { "x".to_string() } else { format!("s{}:1", level - 1) };
+                deep.node(&format!("p{level}"), "Placeholder", "").node(
+                    &format!("s{level}"),
+                    "Switch",
+                    &format!("{from} p{level}"),
+                );
+            }
+            deep.graph.node.extend(build.graph.node.into_iter().skip(1));
+            for enter in ["i_enter", "j_enter", "limit"] {
+                deep.inputs(enter, &format!("s{}:1", depth - 1));
+            }
+            // All that the loop is made of comes from its first iteration.
+            deep.inputs("less", "i j");
+            deep
+        };
+        if depth < 46 {
+            accepts(&graph(while_loop()), &graph(loop_swapped("^b2")));
+            accepts(&graph(while_loop()), &graph(loop_swapped("^j1")));
+        }
+        let error = verify(&graph(while_loop()), &graph(loop_swapped("^j_enter"))).unwrap_err();
+        assert_eq!(error.violations[0].kind, ViolationKind::Branch, "{error}");
+    }
+}
+
+#[test]
 fn a_value_that_leaves_a_loop_early_makes_it_irregular() {
     let mut original = while_loop();
     original.node("jj", "Switch", "j1 less").inputs("j_next", "jj:1");
-    let mut build = loop_swapped("^b2");
-    build.graph.node.pop();
     let mut rewritten = original.clone();
     rewritten.swap_in("b1", 0, "b1 ^b2").inputs("b3", "b2 lms/swap_in/b1/0_0");
     refuses(&original, &rewritten, ViolationKind::Branch, "b3");
@@ -355,7 +406,7 @@ fn alive(build: &Build, values: u32) -> Vec<(String, bool)> {
 #[test]
 fn accepted_edges_never_kill() {
     let (mut accepted, mut refused, mut refused_and_harmless) = (0, 0, 0);
-    for seed in 0..3000 {
+    for seed in 0..1500 {
         let mut random = Random::new(seed);
         let mut original = Build::default();
         for name in ["p0", "p1", "p2"] {
@@ -417,7 +468,7 @@ fn accepted_edges_never_kill() {
             }
         }
     }
-    assert!(accepted > 800 && refused > 500, "{accepted} accepted, {refused} refused");
+    assert!(accepted > 400 && refused > 200, "{accepted} accepted, {refused} refused");
     // Most of what is refused does harm: the check is no blunt one.
     assert!(refused_and_harmless * 3 < refused, "{refused_and_harmless} of {refused} refused without need");
 }

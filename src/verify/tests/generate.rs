@@ -226,7 +226,7 @@ pub fn random_rewrite(original: &Build, random: &mut Random) -> Build {
 #[test]
 fn random_rewrites_are_accepted() {
     let mut swaps = 0;
-    for seed in 0..600 {
+    for seed in 0..300 {
         let mut random = Random::new(seed);
         let original = random_graph(&mut random);
         let rewritten = random_rewrite(&original, &mut random);
@@ -235,5 +235,5 @@ fn random_rewrites_are_accepted() {
             Err(error) => panic!("seed {seed}: {error}"),
         }
     }
-    assert!(swaps > 1000, "{swaps}");
+    assert!(swaps > 500, "{swaps}");
 }

@@ -6,6 +6,7 @@ mod form;
 mod garbage;
 mod generate;
 mod inputs;
+mod large;
 mod mutate;
 mod ref_order;
 mod work;

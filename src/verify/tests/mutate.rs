@@ -219,7 +219,7 @@ const MUTATIONS: &[(&str, Mutation)] = &[
 #[test]
 fn harm_is_seen_and_harmless_changes_are_not() {
     let mut seen = vec![[0; 2]; MUTATIONS.len()];
-    for seed in 0..250 {
+    for seed in 0..120 {
         let mut random = Random::new(seed);
         let original = random_graph(&mut random);
         let rewritten = random_rewrite(&original, &mut random);
@@ -234,7 +234,7 @@ fn harm_is_seen_and_harmless_changes_are_not() {
         }
     }
     for ((name, _), seen) in MUTATIONS.iter().zip(seen) {
-        assert!(seen[0] + seen[1] > 30, "{name}: {seen:?}");
+        assert!(seen[0] + seen[1] > 20, "{name}: {seen:?}");
     }
 }
 

@@ -156,6 +156,55 @@ fn what_a_loop_carries_to_its_end_is_before_what_follows() {
 }
 
 #[test]
+fn an_update_in_the_loop_may_come_first_in_its_iteration() {
+    // The update waits for the reader of the iteration before, and not for that of its own.
+    let (mut original, mut rewritten) = in_a_loop("acc_s:1 r");
+    for build in [&mut original, &mut rewritten] {
+        build
+            .node("v_in", "RefEnter", "v")
+            .attr("v_in", "frame_name", Value::S(b"f".to_vec()))
+            .attr("v_in", "is_constant", Value::B(true))
+            .inputs("update", "v_in acc_s:1")
+            .inputs("i_next", "b ^update")
+            .node("end", "NoOp", "^acc_exit")
+            .train_op("end");
+    }
+    refuses(&original, &rewritten, ViolationKind::RefOrder, "r");
+}
+
+#[test]
+fn a_buffer_may_be_one_of_several() {
+    for variable in ["v", "other"] {
+        let (mut original, mut rewritten) = reader("v c");
+        for build in [&mut original, &mut rewritten] {
+            build
+                .node("other", "VariableV2", "")
+                .node("either", "Merge", "v/read other")
+                .inputs("flat", "either x")
+                .inputs("update", "other other")
+                .inputs("early", "b x")
+                .node("late", "AssignSub", &format!("{variable} b"));
+        }
+        original.get("update").op = "AddV2".into();
+        rewritten.get("update").op = "AddV2".into();
+        refuses(&original, &rewritten, ViolationKind::RefOrder, "late");
+    }
+}
+
+#[test]
+fn who_asks_for_the_shape_does_not_read() {
+    let (mut original, mut rewritten) = reader("v c");
+    for build in [&mut original, &mut rewritten] {
+        build.node("shape", "Shape", "v/read ^c");
+    }
+    accepts(&original, &rewritten);
+    for build in [&mut original, &mut rewritten] {
+        build.get("shape").op = "Relu".into();
+    }
+    refuses(&original, &rewritten, ViolationKind::RefOrder, "shape");
+}
+
+#[test]
 fn many_updates_take_several_passes() {
     let mut original = Build::of(&[("x", "Placeholder", ""), ("a", "Relu", "x"), ("b", "Relu", "a")]);
     for index in 0..150 {
