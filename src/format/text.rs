@@ -15,6 +15,7 @@ use prost_reflect::{DynamicMessage, Kind, MessageDescriptor};
 use super::scan::{Scanner, SyntaxError, TextField, TextValue};
 use super::wire::put_length_delimited_header;
 use crate::proto::descriptor_pool;
+use crate::proto::tensorflow::{GraphDef, MetaGraphDef, NodeDef, SavedModel};
 
 /// Where the nodes of one graph stand in the text.
 #[derive(Debug, Clone)]
@@ -167,9 +168,25 @@ impl Converter<'_> {
                     .map_err(|error| locate(&error, range.start))?
             }
         };
-        // Encoding into memory cannot fail but for lack of room, and a Vec has room.
-        parsed.encode(&mut self.binary).map_err(|_| SyntaxError::new(range.start, "this is too large"))
+        self.binary.extend(in_order(message.name(), parsed.encode_to_vec()));
+        Ok(())
     }
+}
+
+/// The same message with its maps sorted. The parser keeps them in no order, and two runs must give the same bytes.
+fn in_order(message: &str, encoded: Vec<u8>) -> Vec<u8> {
+    fn sorted<M: Message + Default>(encoded: &[u8]) -> Option<Vec<u8>> {
+        M::decode(encoded).ok().map(|message| message.encode_to_vec())
+    }
+    let sorted = match message {
+        "NodeDef" => sorted::<NodeDef>(&encoded),
+        "GraphDef" => sorted::<GraphDef>(&encoded),
+        "MetaGraphDef" => sorted::<MetaGraphDef>(&encoded),
+        "SavedModel" => sorted::<SavedModel>(&encoded),
+        _ => None,
+    };
+    // What was just encoded decodes.
+    sorted.unwrap_or(encoded)
 }
 
 /// The parser's error, at the place in the file that it speaks of.
