@@ -1,5 +1,7 @@
 //! Training in TensorFlow, to compare graphs by what they do.
 
+use std::sync::{Mutex, PoisonError};
+
 use tf_lms::format::{Kind, Model};
 use tf_lms::proto::tensorflow::run_options::TraceLevel;
 use tf_lms::proto::tensorflow::{ConfigProto, GraphDef, MetaGraphDef, NodeDef, RunMetadata, RunOptions};
@@ -69,6 +71,9 @@ pub fn train(
         }
         let feeds: Vec<&Feed> = feeds.iter().collect();
         let fetched = if number == 0 {
+            // TensorFlow records for one session at a time.
+            static RECORDING: Mutex<()> = Mutex::new(());
+            let _one_at_a_time = RECORDING.lock().unwrap_or_else(PoisonError::into_inner);
             let outcome = step.run_with(&feeds, &record_everything())?;
             trained.metadata = outcome.metadata;
             outcome.fetched

@@ -1,0 +1,127 @@
+//! A rewritten graph trains with the losses of the original, to the bit, and TensorFlow keeps its swap ops.
+
+mod support;
+
+use std::collections::HashSet;
+
+use prost::Message;
+use support::manifest::Manifest;
+use support::training::{Trained, one_thread, train};
+use tf_lms::format::{Model, ReadOptions};
+use tf_lms::graph::{Device, Graph};
+use tf_lms::ops::OpRegistry;
+use tf_lms::plan::{Analysis, tflms};
+use tf_lms::proto::tensorflow::rewriter_config::Toggle;
+use tf_lms::proto::tensorflow::{ConfigProto, GraphDef, GraphOptions, RewriterConfig};
+use tf_lms::rewrite;
+use tf_lms::runtime::TensorFlow;
+use tf_lms::shape::{Shapes, Sizes};
+use tf_lms::verify::{self, CheckOptions};
+
+const STEPS: usize = 10;
+
+/// Two devices, so that swaps are copies between them: the second CPU stands for the GPU.
+///
+/// Grappler's arithmetic optimizer regroups sums, and finds other sums to regroup where a swap stands between: on GoogLeNet the
+/// losses then differ in their last bit. So it is off, in both runs.
+fn two_devices() -> ConfigProto {
+    let rewrites =
+        RewriterConfig { arithmetic_optimization: Toggle::Off.into(), ..RewriterConfig::default() };
+    let options = GraphOptions { rewrite_options: Some(rewrites), ..GraphOptions::default() };
+    ConfigProto {
+        device_count: [("CPU".to_string(), 2)].into(),
+        allow_soft_placement: true,
+        graph_options: Some(options),
+        ..one_thread()
+    }
+}
+
+/// The model with all that names no device on the second CPU.
+fn on_second_cpu(graph_def: &[u8]) -> Model {
+    let mut graph = GraphDef::decode(graph_def).unwrap();
+    for node in graph.node.iter_mut().filter(|node| node.device.is_empty()) {
+        node.device = "/device:CPU:1".to_string();
+    }
+    Model::from_bytes("placed", graph.encode_to_vec(), &ReadOptions::default()).unwrap()
+}
+
+/// Rewrites and checks a model.
+fn rewritten(model: &Model, manifest: &Manifest, parameters: &tflms::Parameters) -> Model {
+    let graph = Graph::of_model(model, OpRegistry::builtin()).unwrap();
+    let shapes = Shapes::declared(&graph);
+    let sizes = Sizes::of(&graph, &shapes).unwrap();
+    let train_op = manifest.train_op.clone().unwrap();
+    let targets: Vec<_> = graph.node_ids().filter(|&node| graph.name(node) == train_op).collect();
+    let analysis = Analysis::new(&graph, &targets, shapes, sizes);
+    let plan = tflms::plan(&analysis, parameters, &Device::parse("/cpu:0").unwrap()).unwrap();
+    assert!(plan.swaps.len() > 3, "{}: {} swaps", manifest.file, plan.swaps.len());
+    let edits = rewrite::rewrite(model, &graph, &plan).unwrap().edits;
+    let bytes = model.edited(&edits, model.encoding()).unwrap().to_vec();
+    let rewritten = Model::from_bytes("rewritten", bytes, &ReadOptions::default()).unwrap();
+    let options = CheckOptions { train_ops: vec![train_op] };
+    verify::check_with(model, &rewritten, OpRegistry::builtin(), &options).unwrap();
+    rewritten
+}
+
+fn train_placed(tensorflow: &'static TensorFlow, model: &Model, manifest: &Manifest) -> Trained {
+    let placed = on_second_cpu(model.graph_def());
+    train(tensorflow, &placed, manifest, &two_devices(), STEPS).unwrap()
+}
+
+/// The swap-ins of which TensorFlow kept a consumer but not the swap-in.
+fn lost_swap_ins(rewritten: &Model, trained: &Trained) -> Vec<String> {
+    let kept: HashSet<&str> = trained.nodes().map(|node| node.name.as_str()).collect();
+    let nodes = rewritten.nodes();
+    let mut lost = Vec::new();
+    for node in 0..nodes.len() {
+        // Whoever was renamed or folded away by Grappler does not read any more.
+        let reads = trained.nodes().find(|kept| kept.name == nodes.name(node));
+        for input in nodes.inputs(node).filter(|input| input.starts_with("lms/swap_in/")) {
+            if reads.is_some() && !kept.contains(input.trim_end_matches(":0")) {
+                lost.push(format!("{input} of {}", nodes.name(node)));
+            }
+        }
+    }
+    lost
+}
+
+fn compare(names: &[&str], all_parameters: &[tflms::Parameters]) {
+    let Some(tensorflow) = support::tensorflow() else { return };
+    for name in names {
+        let manifest = Manifest::of(name);
+        let original = manifest.model();
+        let expected = train_placed(tensorflow, &original, &manifest);
+        for parameters in all_parameters {
+            let rewritten = rewritten(&original, &manifest, parameters);
+            let trained = train_placed(tensorflow, &rewritten, &manifest);
+            assert_eq!(trained.loss_bits, expected.loss_bits, "{name}: {:?}", trained.losses);
+            let lost = lost_swap_ins(&rewritten, &trained);
+            assert!(lost.is_empty(), "{name}: lost {lost:?}");
+            let swaps = trained.nodes().filter(|node| node.name.starts_with("lms/swap_in/")).count();
+            assert!(swaps > 3, "{name}: {swaps} swap-ins ran");
+        }
+    }
+}
+
+fn synchronized() -> tflms::Parameters {
+    tflms::Parameters { sync_mode: 3.try_into().unwrap(), ..tflms::Parameters::default() }
+}
+
+#[test]
+fn small_models_with_branches_loops_and_ref_variables() {
+    let shared_and_serialized = tflms::Parameters {
+        swapout_threshold: 3,
+        swapin_ahead: 5,
+        swapin_groupby: 20,
+        serialization: vec![":".parse().unwrap()],
+        ..tflms::Parameters::default()
+    };
+    let names =
+        ["mnist_cnn", "mnist_cnn_ref_momentum", "mnist_cnn_bN_sgd", "cond_cnn", "cond_cnn_ref", "while_rnn"];
+    compare(&names, &[tflms::Parameters::default(), synchronized(), shared_and_serialized]);
+}
+
+#[test]
+fn the_models_of_the_articles() {
+    compare(&["resnet50_64_b2", "unet3d_16_b1", "unet3d_16_b1_deconv", "googlenet_64_b2"], &[synchronized()]);
+}
