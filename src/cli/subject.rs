@@ -106,7 +106,11 @@ impl Subject {
         if given.is_empty() && has_shapes {
             return Ok(declared);
         }
-        let why = if has_shapes { "the given shapes must be carried through the graph" } else { "the file holds no shapes" };
+        let why = if has_shapes {
+            "the given shapes must be carried through the graph"
+        } else {
+            "the file holds no shapes"
+        };
         let tensorflow = TensorFlow::open(args.tensorflow.as_deref())
             .with_context(|| format!("{}: {why}, which takes TensorFlow", self.model.name()))?;
         infer_shapes(tensorflow, &self.model, graph, &given).with_context(|| self.model.name().to_string())

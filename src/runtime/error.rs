@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use super::status::Status;
+
 /// How to get a TensorFlow, for messages.
 const INSTALL: &str = "install it with `pip install tensorflow` (or `tensorflow-cpu`, smaller and without GPUs), or name \
                        the place of one with --tensorflow PATH or LMS_TENSORFLOW";
@@ -68,6 +70,14 @@ pub enum RuntimeError {
         version: Option<String>,
         /// The function.
         symbol: &'static str,
+    },
+    /// A device plug-in that TensorFlow refused.
+    #[error("{}: TensorFlow cannot use this plug-in: {status}", plugin.display())]
+    Plugin {
+        /// The plug-in.
+        plugin: PathBuf,
+        /// What TensorFlow says.
+        status: Status,
     },
     /// The temporary link to the library could not be made.
     #[error("cannot link to TensorFlow from a temporary directory: {source}")]

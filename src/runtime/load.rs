@@ -5,7 +5,8 @@
 //! linker sees that it is loaded already.
 
 use std::env;
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -13,12 +14,13 @@ use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL, Symbol};
 
 use super::error::{LookedAt, RuntimeError};
 use super::find;
+use super::raw::{self, Functions};
+use super::status::{Code, Status};
 
 /// The oldest TensorFlow that has all that is used here, as major and minor version.
 pub const MINIMUM_VERSION: (u32, u32) = (2, 5);
 
-/// The functions that this program calls, through the crate or not. The crate panics when one is missing, so
-/// they are looked up before it is asked for anything.
+/// The functions that the crate calls for us. It panics when one is missing, so they are looked up before it is asked for anything.
 const FUNCTIONS: [&str; 18] = [
     "TF_NewStatus",
     "TF_DeleteStatus",
@@ -45,6 +47,7 @@ const FUNCTIONS: [&str; 18] = [
 pub struct TensorFlow {
     path: PathBuf,
     version: String,
+    functions: Functions,
 }
 
 /// What [`TensorFlow::open`] opened.
@@ -90,6 +93,32 @@ impl TensorFlow {
     pub fn version(&self) -> &str {
         &self.version
     }
+
+    /// Loads a plug-in for devices that TensorFlow does not have by itself, for the rest of the process.
+    ///
+    /// Sessions made before do not see its devices.
+    ///
+    /// # Errors
+    ///
+    /// If TensorFlow has no plug-ins or refuses this one.
+    pub fn load_device_plugin(&self, plugin: &Path) -> Result<(), RuntimeError> {
+        let refused = |status| RuntimeError::Plugin { plugin: plugin.to_path_buf(), status };
+        let name = CString::new(plugin.as_os_str().as_bytes()).map_err(|_| {
+            refused(Status { code: Code::NotFound, message: "the path contains a 0 byte".to_string() })
+        })?;
+        match self.functions.load_device_plugin(&name) {
+            Some(result) => result.map_err(refused),
+            None => Err(RuntimeError::MissingSymbol {
+                path: self.path.clone(),
+                version: Some(self.version.clone()),
+                symbol: raw::LOAD_DEVICE_PLUGIN,
+            }),
+        }
+    }
+
+    pub(super) fn functions(&self) -> Functions {
+        self.functions
+    }
 }
 
 fn named_library(path: &Path, named_by: &'static str) -> Result<PathBuf, RuntimeError> {
@@ -132,9 +161,9 @@ fn load(path: &Path) -> Result<TensorFlow, RuntimeError> {
     prepare_environment(link_directory.path());
 
     let library = dynamic_library(&path)?;
-    let version = check(&path, library)?;
+    let (version, functions) = check(&path, library)?;
     tensorflow::library::load().map_err(|reason| RuntimeError::NotLoadable { path: path.clone(), reason })?;
-    Ok(TensorFlow { path, version })
+    Ok(TensorFlow { path, version, functions })
 }
 
 /// Tells the crate where its link is, and TensorFlow to keep its chatter to itself.
@@ -166,8 +195,8 @@ fn reason(error: &libloading::Error) -> String {
     cause.unwrap_or_else(|| error.to_string())
 }
 
-/// Checks that a library is a TensorFlow that can be used, and returns its version.
-fn check(path: &Path, library: &Library) -> Result<String, RuntimeError> {
+/// Checks that a library is a TensorFlow that can be used; returns its version and functions.
+fn check(path: &Path, library: &'static Library) -> Result<(String, Functions), RuntimeError> {
     let missing = |symbol, version: Option<&String>| RuntimeError::MissingSymbol {
         path: path.to_path_buf(),
         version: version.cloned(),
@@ -182,12 +211,13 @@ fn check(path: &Path, library: &Library) -> Result<String, RuntimeError> {
     if release(&version).is_some_and(|release| release < MINIMUM_VERSION) {
         return Err(RuntimeError::TooOld { path: path.to_path_buf(), version });
     }
-    for symbol in FUNCTIONS {
+    for symbol in FUNCTIONS.into_iter().chain(raw::FUNCTIONS) {
         // SAFETY: it is only looked for, not called.
         let found: Result<Symbol<unsafe extern "C" fn()>, _> = unsafe { library.get(symbol) };
         found.map_err(|_| missing(symbol, Some(&version)))?;
     }
-    Ok(version)
+    let functions = Functions::of(library).map_err(|symbol| missing(symbol, Some(&version)))?;
+    Ok((version, functions))
 }
 
 /// Major and minor version; none where a development build calls itself something else.

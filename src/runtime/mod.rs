@@ -5,6 +5,7 @@
 //!
 //! * [`TensorFlow::open`] finds TensorFlow and loads it: no set-up by the user, no TensorFlow when building.
 //! * [`infer_shapes`] asks it for the shape of every tensor of a graph.
+//! * [`Session`] runs a graph that is in memory.
 //!
 //! A process has at most one TensorFlow, and keeps it to its end.
 
@@ -12,9 +13,15 @@ mod error;
 mod find;
 mod infer;
 mod load;
+mod raw;
+mod session;
 mod status;
+mod tensor;
 
 pub use error::{LookedAt, RuntimeError};
 pub use infer::{InferError, infer_shapes};
 pub use load::{MINIMUM_VERSION, TensorFlow};
+pub use raw::DeviceInfo;
+pub use session::{Feed, Outcome, Session, SessionError, Step};
 pub use status::{Code, Status};
+pub use tensor::{Element, Tensor, TensorError, Values};
