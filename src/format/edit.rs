@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use prost::Message;
 use prost_reflect::DynamicMessage;
-use prost_reflect::text_format::FormatOptions;
 
 use super::model::{LARGEST_MESSAGE, Model, TextSource, field};
 use super::nodes::field as node_field;
+use super::print::{has_unknown_fields, print_block, print_message, quote};
 use super::rope::Rope;
 use super::scan::{Scanner, TextField};
 use super::text::descriptor;
@@ -165,10 +165,12 @@ impl Model {
                     source,
                 }
             })?;
-        let options = FormatOptions::new().pretty(true);
-        let text = message.to_text_format_with_options(&options.clone().skip_unknown_fields(true));
-        let with_unknown = message.to_text_format_with_options(&options.skip_unknown_fields(false));
-        Ok((text == with_unknown).then(|| text + "\n"))
+        if has_unknown_fields(&message) {
+            return Ok(None);
+        }
+        let mut text = String::new();
+        print_message(&message, 0, &mut text);
+        Ok(Some(text))
     }
 }
 
@@ -188,9 +190,16 @@ fn edited_text<'a>(source: &'a TextSource, edits: &Edits) -> Rope<'a> {
         }
     }
     if !edits.added.is_empty() {
-        let last = source.graph.nodes.last().cloned();
-        let behind = last.clone().map_or(source.graph.body.start, |last| whole_lines(text, last).end);
-        let indent = last.map_or(String::new(), |last| indentation(text, last.start).to_string());
+        let last = source.graph.nodes.last().map(|last| whole_lines(text, last.clone()));
+        // Where nodes stand in a list, `node: [{ … }]`, the place for others is behind all fields.
+        let in_list =
+            source.graph.nodes.last().is_some_and(|last| text[last.start..].starts_with(['{', '<']));
+        let behind = match last {
+            Some(last) if !in_list => last.end,
+            Some(_) => source.graph.body.end,
+            None => source.graph.body.start,
+        };
+        let indent = source.graph.nodes.last().map_or(0, |last| indentation(text, last.start).len());
         rope.push_source(position..behind.max(position));
         position = behind.max(position);
         let mut added = String::new();
@@ -198,7 +207,7 @@ fn edited_text<'a>(source: &'a TextSource, edits: &Edits) -> Rope<'a> {
             added.push('\n');
         }
         for node in &edits.added {
-            put_text_node(node, &indent, &mut added);
+            put_text_node(node, indent, &mut added);
         }
         rope.push_new(added.into_bytes());
     }
@@ -206,23 +215,13 @@ fn edited_text<'a>(source: &'a TextSource, edits: &Edits) -> Rope<'a> {
     rope
 }
 
-/// Appends a node to a text, as TensorFlow prints it.
-fn put_text_node(node: &NodeDef, indent: &str, out: &mut String) {
+/// Appends a node to a text.
+fn put_text_node(node: &NodeDef, indent: usize, out: &mut String) {
     let mut message = DynamicMessage::new(descriptor("tensorflow.NodeDef"));
     // What we encoded ourselves decodes.
-    if message.merge(node.encode_to_vec().as_slice()).is_err() {
-        return;
+    if message.merge(node.encode_to_vec().as_slice()).is_ok() {
+        print_block("node", indent, out, |indent, out| print_message(&message, indent, out));
     }
-    out.push_str(indent);
-    out.push_str("node {\n");
-    for line in message.to_text_format_with_options(&FormatOptions::new().pretty(true)).lines() {
-        out.push_str(indent);
-        out.push_str("  ");
-        out.push_str(line);
-        out.push('\n');
-    }
-    out.push_str(indent);
-    out.push_str("}\n");
 }
 
 /// Appends the node at `span` with other inputs.
@@ -244,7 +243,7 @@ fn text_with_inputs(text: &str, span: Range<usize>, inputs: &[String], rope: &mu
     let indent = fields.first().map_or("", |first| indentation(text, first.span.start));
     let mut new = String::new();
     for input in inputs {
-        let quoted = quote(input);
+        let quoted = quote(input.as_bytes());
         new += &if own_lines { format!("{indent}input: {quoted}\n") } else { format!(" input: {quoted} ") };
     }
 
@@ -275,18 +274,4 @@ fn whole_lines(text: &str, span: Range<usize>) -> Range<usize> {
 fn indentation(text: &str, position: usize) -> &str {
     let before = &text[..position];
     &before[before.trim_end_matches([' ', '\t']).len()..]
-}
-
-fn quote(value: &str) -> String {
-    let mut quoted = String::with_capacity(value.len() + 2);
-    quoted.push('"');
-    for byte in value.bytes() {
-        match byte {
-            b'"' | b'\\' => quoted.extend(['\\', byte as char]),
-            b' '..=b'~' => quoted.push(byte as char),
-            _ => quoted.push_str(&format!("\\{byte:03o}")),
-        }
-    }
-    quoted.push('"');
-    quoted
 }

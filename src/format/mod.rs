@@ -10,6 +10,7 @@ mod error;
 mod files;
 mod model;
 mod nodes;
+mod print;
 mod rope;
 mod scan;
 mod text;

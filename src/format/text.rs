@@ -10,9 +10,8 @@ use std::ops::Range;
 
 use miette::Diagnostic;
 use prost::Message;
-use prost_reflect::{DynamicMessage, MessageDescriptor};
+use prost_reflect::{DynamicMessage, Kind, MessageDescriptor};
 
-use super::Kind;
 use super::scan::{Scanner, SyntaxError, TextField, TextValue};
 use super::wire::put_length_delimited_header;
 use crate::proto::descriptor_pool;
@@ -38,23 +37,23 @@ pub(super) struct Converted {
 }
 
 /// The names of the fields that lead to a node, outermost first.
-fn path_to_nodes(kind: Kind) -> &'static [&'static str] {
+fn path_to_nodes(kind: super::Kind) -> &'static [&'static str] {
     match kind {
-        Kind::GraphDef => &["node"],
-        Kind::MetaGraphDef => &["graph_def", "node"],
-        Kind::SavedModel => &["meta_graphs", "graph_def", "node"],
+        super::Kind::GraphDef => &["node"],
+        super::Kind::MetaGraphDef => &["graph_def", "node"],
+        super::Kind::SavedModel => &["meta_graphs", "graph_def", "node"],
     }
 }
 
 /// Whether the text looks like a message of this kind, from the names of its fields at the top.
-pub(super) fn recognize(text: &str) -> Result<Option<Kind>, SyntaxError> {
+pub(super) fn recognize(text: &str) -> Result<Option<super::Kind>, SyntaxError> {
     for field in Scanner::new(text).fields() {
         match field?.name(text) {
-            "node" | "library" | "versions" => return Ok(Some(Kind::GraphDef)),
+            "node" | "library" | "versions" => return Ok(Some(super::Kind::GraphDef)),
             "graph_def" | "meta_info_def" | "saver_def" | "collection_def" | "signature_def" => {
-                return Ok(Some(Kind::MetaGraphDef));
+                return Ok(Some(super::Kind::MetaGraphDef));
             }
-            "meta_graphs" | "saved_model_schema_version" => return Ok(Some(Kind::SavedModel)),
+            "meta_graphs" | "saved_model_schema_version" => return Ok(Some(super::Kind::SavedModel)),
             _ => {}
         }
     }
@@ -62,7 +61,7 @@ pub(super) fn recognize(text: &str) -> Result<Option<Kind>, SyntaxError> {
 }
 
 /// Converts a text file.
-pub(super) fn convert(text: &str, kind: Kind) -> Result<Converted, SyntaxError> {
+pub(super) fn convert(text: &str, kind: super::Kind) -> Result<Converted, SyntaxError> {
     let mut converter = Converter {
         text,
         graphs: Vec::new(),
@@ -100,30 +99,50 @@ impl Converter<'_> {
         message: &MessageDescriptor,
         path: &[&str],
     ) -> Result<(), SyntaxError> {
-        let is_graph = path.len() == 1;
-        if is_graph {
+        if path.len() == 1 {
             self.graphs.push(TextGraph { body: body.clone(), nodes: Vec::new() });
         }
         for field in Scanner::within(self.text, body).fields() {
             let field = field?;
-            match (&field.value, message.get_field_by_name(path[0])) {
-                (TextValue::Message(inner), Some(known)) if field.name(self.text) == path[0] => {
-                    let start = self.binary.len();
-                    match known.kind().as_message() {
-                        Some(node) if is_graph => {
-                            if let Some(graph) = self.graphs.last_mut() {
-                                graph.nodes.push(field.span.clone());
-                            }
-                            self.piece(inner.clone(), node)?;
-                        }
-                        Some(inner_message) => self.message(inner.clone(), inner_message, &path[1..])?,
-                        None => {}
+            if field.name(self.text) != path[0] {
+                self.piece(field.span, message)?;
+                continue;
+            }
+            match field.value {
+                TextValue::Message(inner) => self.on_path(field.span, inner, message, path)?,
+                // `node: [{ … }, { … }]` is another way to write several.
+                TextValue::List(bodies) => {
+                    for inner in bodies {
+                        self.on_path(inner.start - 1..inner.end + 1, inner, message, path)?;
                     }
-                    self.enclose(start, known.number());
                 }
-                _ => self.piece(field.span.clone(), message)?,
+                TextValue::Scalar => self.piece(field.span, message)?,
             }
         }
+        Ok(())
+    }
+
+    /// Appends a field on the way to the nodes, or a node: what stands at `span` with its fields at `inner`.
+    fn on_path(
+        &mut self,
+        span: Range<usize>,
+        inner: Range<usize>,
+        message: &MessageDescriptor,
+        path: &[&str],
+    ) -> Result<(), SyntaxError> {
+        let field = message.get_field_by_name(path[0]);
+        let kind = field.as_ref().map(|field| (field.number(), field.kind()));
+        let Some((number, Kind::Message(inner_message))) = kind else { return self.piece(span, message) };
+        let start = self.binary.len();
+        if path.len() == 1 {
+            if let Some(graph) = self.graphs.last_mut() {
+                graph.nodes.push(span);
+            }
+            self.piece(inner, &inner_message)?;
+        } else {
+            self.message(inner, &inner_message, &path[1..])?;
+        }
+        self.enclose(start, number);
         Ok(())
     }
 
@@ -181,7 +200,7 @@ fn blank_unknown_fields(text: &str, message: &MessageDescriptor) -> Result<Optio
 }
 
 /// All fields of a text that has been converted that the definitions do not know.
-pub(super) fn unknown_fields(text: &str, kind: Kind) -> Vec<&str> {
+pub(super) fn unknown_fields(text: &str, kind: super::Kind) -> Vec<&str> {
     let mut unknown = Vec::new();
     let message = descriptor(kind.message_name());
     // It was read before, so there are no errors.

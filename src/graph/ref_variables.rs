@@ -10,26 +10,45 @@ use super::{Graph, NodeId, TensorId};
 /// Ops that hold a variable's buffer.
 const VARIABLE_OPS: [&str; 3] = ["Variable", "VariableV2", "TemporaryVariable"];
 
-/// Ops whose outputs are their inputs' buffers.
-const PASSING_OPS: [&str; 18] = [
-    "Identity",
-    "RefIdentity",
-    "IdentityN",
-    "Reshape",
-    "Squeeze",
-    "ExpandDims",
-    "StopGradient",
-    "PreventGradient",
-    "CheckNumerics",
+/// Ops whose outputs may be their inputs' buffers, or parts of them: always, or where they have nothing to do.
+const PASSING_OPS: [&str; 37] = [
     "Bitcast",
-    "Switch",
-    "RefSwitch",
-    "Merge",
-    "RefMerge",
+    "Cast",
+    "CheckNumerics",
+    "CheckNumericsV2",
+    "DebugIdentity",
+    "DebugIdentityV2",
+    "EnsureShape",
     "Enter",
-    "RefEnter",
     "Exit",
+    "ExpandDims",
+    "GuaranteeConst",
+    "Identity",
+    "IdentityN",
+    "Merge",
+    "NextIteration",
+    "PlaceholderWithDefault",
+    "PreventGradient",
+    "Print",
+    "RefEnter",
     "RefExit",
+    "RefIdentity",
+    "RefMerge",
+    "RefNextIteration",
+    "RefSelect",
+    "RefSwitch",
+    "Reshape",
+    "Slice",
+    "Snapshot",
+    "Split",
+    "SplitV",
+    "Squeeze",
+    "StopGradient",
+    "StridedSlice",
+    "Switch",
+    "Tile",
+    "Transpose",
+    "Unpack",
 ];
 
 /// A variable whose buffer ops share.
@@ -87,8 +106,8 @@ impl RefVariables {
                     variable.readers.push(node);
                 }
                 for output in graph.outputs(node) {
-                    // An update returns the variable it updated.
-                    let same = passes || updates && graph.output_type(output).is_ref;
+                    // An update returns the variable it updated: its first input.
+                    let same = passes || updates && reader.slot == 0 && graph.output_type(output).is_ref;
                     if same && seen.insert(output) {
                         open.push(output);
                     }

@@ -9,6 +9,7 @@ use crate::graph::{Graph, NodeId};
 #[derive(Debug)]
 pub struct Step {
     members: Vec<bool>,
+    exclusive: Vec<bool>,
     is_known: bool,
 }
 
@@ -40,12 +41,19 @@ impl Step {
             targets.iter().copied().for_each(&mut mark);
         }
         close_over_predecessors(graph, &mut members);
-        Step { members, is_known: !targets.is_empty() }
+        let exclusive = needed_by_nothing_else(graph, &members);
+        Step { members, exclusive, is_known: !targets.is_empty() }
     }
 
     /// Whether somebody said what a step is run for; else this is a guess from what graphs usually hold.
     pub fn is_known(&self) -> bool {
         self.is_known
+    }
+
+    /// Whether the op certainly runs in each step and nothing but the step needs it, so that it may wait for anything that
+    /// the step runs. (What an initializer or an evaluation needs too would make these wait for the training.)
+    pub fn certainly_owns(&self, node: NodeId) -> bool {
+        self.is_known && self.exclusive[node.index()]
     }
 
     /// Whether the op runs in each step, and that is not a guess.
@@ -69,4 +77,18 @@ fn close_over_predecessors(graph: &Graph, members: &mut [bool]) {
             }
         }
     }
+}
+
+/// The members of a step that no other node needs.
+fn needed_by_nothing_else(graph: &Graph, members: &[bool]) -> Vec<bool> {
+    let mut exclusive = members.to_vec();
+    let mut open: Vec<NodeId> = graph.node_ids().filter(|node| !members[node.index()]).collect();
+    while let Some(node) = open.pop() {
+        for from in graph.predecessors(node) {
+            if from.index() < members.len() && std::mem::replace(&mut exclusive[from.index()], false) {
+                open.push(from);
+            }
+        }
+    }
+    exclusive
 }

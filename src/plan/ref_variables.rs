@@ -27,7 +27,9 @@ pub(super) fn guard(analysis: &Analysis, swaps: &mut Vec<TensorSwap>, orders: &m
         let pairs = unordered_pairs(analysis, variables, swaps, orders);
         // An edge must not make the step run what it did not run before.
         let may_order = |&(reader, update): &Pair| {
-            analysis.step.certainly_contains(reader) && analysis.flow.may_control(reader, update)
+            analysis.step.certainly_contains(reader)
+                && analysis.step.certainly_owns(update)
+                && analysis.flow.may_control(reader, update)
         };
         let (guarded, impossible): (Vec<Pair>, Vec<Pair>) = pairs.into_iter().partition(may_order);
         if impossible.is_empty() {

@@ -294,9 +294,7 @@ fn is_placeholder(graph: &Graph, node: NodeId) -> bool {
 
 /// The shape that a placeholder asks its feed to have; none if any will do.
 fn declared_shape(graph: &Graph, node: NodeId) -> Option<Vec<i64>> {
-    let value = AttrValue::decode(graph.attrs(node).raw(SHAPE)?).ok()?.value?;
-    let Value::Shape(shape) = value else { return None };
-    (!shape.unknown_rank).then(|| shape.dim.iter().map(|dim| dim.size.max(-1)).collect())
+    graph.attrs(node).shape(SHAPE)
 }
 
 /// The attribute that holds a placeholder's shape.

@@ -1,8 +1,9 @@
 //! An added edge makes no step run ops that it did not run before with effects or needs.
 //!
 //! A step runs all that its fetches depend on, over control edges too. An added edge A → B brings A and what A needs
-//! into each step that runs B: an optimizer's update into an evaluation, a placeholder that nobody feeds. What a
-//! training step runs anyway is no new work for it, so edges within it are free.
+//! into each run that needs B: an optimizer's update into an evaluation, a placeholder that nobody feeds. What a
+//! training step runs anyway is no new work for it, so edges within it are free, as long as nothing outside of the step
+//! needs B too: an initializer shares variables with the step.
 //!
 //! Most edges are from an ancestor, and bring nothing. So the pass goes backwards from 64 targets at a time, with
 //! one set of bits for "the target needed it already" and one for "it would be new", and ends as soon as
@@ -22,6 +23,7 @@ pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], step: Option<&[bool]>, 
         order,
         position,
         step,
+        only_in_step: step.map(|step| only_in_step(graph, order, step)),
         has_loops: graph.ids().any(|node| graph.is_loop_header(node)),
         needed: vec![0; order.len()],
         new: vec![0; order.len()],
@@ -38,11 +40,31 @@ pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], step: Option<&[bool]>, 
     }
 }
 
+/// The nodes of the step that no node outside of it needs.
+fn only_in_step(graph: &Graph<'_>, order: &[NodeId], step: &[bool]) -> Vec<bool> {
+    let mut only = step.to_vec();
+    // A loop's own edges lead back up the order: what they bring shows in the next pass.
+    let mut again = true;
+    while again {
+        again = false;
+        for &node in order.iter().rev().filter(|&&node| graph.is_original(node)) {
+            if !only[node as usize] {
+                for from in graph.original_sources(node) {
+                    again |= graph.is_back_edge(from, node) && only[from as usize];
+                    only[from as usize] = false;
+                }
+            }
+        }
+    }
+    only
+}
+
 struct Pass<'g, 'a> {
     graph: &'g Graph<'a>,
     order: &'g [NodeId],
     position: Vec<u32>,
     step: Option<&'g [bool]>,
+    only_in_step: Option<Vec<bool>>,
     has_loops: bool,
     /// Which of the batch's targets needed a node in the original graph.
     needed: Vec<u64>,
@@ -53,6 +75,11 @@ struct Pass<'g, 'a> {
 impl Pass<'_, '_> {
     fn in_step(&self, node: NodeId) -> bool {
         self.step.is_some_and(|step| step[node as usize])
+    }
+
+    /// Whether nothing outside of the step needs a node.
+    fn only_in_step(&self, node: NodeId) -> bool {
+        self.only_in_step.as_ref().is_some_and(|only| only[node as usize])
     }
 
     /// Where the edges come from that may bring something to an original node.
@@ -69,16 +96,16 @@ impl Pass<'_, '_> {
             }
         }
         found.extend(graph.control(node).iter().filter(|control| control.added).map(|control| control.from));
-        found.retain(|&from| !(self.in_step(from) && self.in_step(node)));
+        found.retain(|&from| !(self.in_step(from) && self.only_in_step(node)));
         found
     }
 
     fn run(&mut self, targets: &[NodeId], report: &mut Report) {
         let graph = self.graph;
-        // Targets of the step may run whatever the step runs.
+        // Targets of the step alone may run whatever the step runs.
         let of_step = (0..)
             .zip(targets)
-            .filter(|(_, node)| self.in_step(**node))
+            .filter(|(_, node)| self.only_in_step(**node))
             .fold(0u64, |bits, (bit, _)| bits | 1 << bit);
         let mut top = 0;
         let mut bottom = self.order.len() as u32;

@@ -20,6 +20,40 @@ pub(super) enum Flow {
     LoopCond,
 }
 
+/// Which of an op's inputs it may give out without a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passes {
+    Nothing,
+    Input(usize),
+    AnyInput,
+}
+
+impl Passes {
+    fn of(op: &str, flow: Flow, gives_ref_on: bool) -> Passes {
+        match op {
+            "IdentityN" | "RefSelect" => Passes::AnyInput,
+            // The first input is the axis.
+            "Split" => Passes::Input(1),
+            _ if flow == Flow::Merge => Passes::AnyInput,
+            _ if !matches!(flow, Flow::Plain | Flow::LoopCond) || PASS_BUFFER.contains(&op) => {
+                Passes::Input(0)
+            }
+            // What updates a variable gives out that variable: its first input, whatever other refs it takes.
+            _ if gives_ref_on => Passes::Input(0),
+            _ => Passes::Nothing,
+        }
+    }
+
+    /// Whether the op may give out what it gets at this place.
+    pub fn input(self, slot: usize) -> bool {
+        match self {
+            Passes::Nothing => false,
+            Passes::Input(passed) => passed == slot,
+            Passes::AnyInput => true,
+        }
+    }
+}
+
 /// What is known about an op.
 #[derive(Debug)]
 pub(super) struct OpFacts<'a> {
@@ -32,8 +66,8 @@ pub(super) struct OpFacts<'a> {
     pub is_ref_variable: bool,
     /// Gives out references; true also of an op that is not known.
     pub gives_ref: bool,
-    /// Its output may be its input's buffer.
-    pub passes_buffer: bool,
+    /// Which of its inputs' buffers its output may be.
+    pub passes_buffer: Passes,
     /// Whether it has a side effect, a state, or something to be fed: also if it is not known.
     pub is_needy: bool,
 }
@@ -97,7 +131,6 @@ impl<'a> OpFacts<'a> {
         let is_ref_variable = matches!(op, "VariableV2" | "Variable" | "TemporaryVariable");
         let has_ref = |args: &[crate::proto::tensorflow::op_def::ArgDef]| args.iter().any(|arg| arg.is_ref);
         let gives_ref_on = info.is_some_and(|info| has_ref(info.inputs()) && has_ref(info.outputs()));
-        let in_flow = !matches!(flow, Flow::Plain | Flow::LoopCond);
         OpFacts {
             info,
             flow,
@@ -105,7 +138,7 @@ impl<'a> OpFacts<'a> {
                 || matches!(op, "AutoReloadVariable" | "VarHandleOp" | "_VarHandlesOp"),
             is_ref_variable,
             gives_ref: info.is_none_or(|info| has_ref(info.outputs())),
-            passes_buffer: in_flow || gives_ref_on || PASS_BUFFER.contains(&op),
+            passes_buffer: Passes::of(op, flow, gives_ref_on),
             is_needy: matches!(op, "Placeholder" | "PlaceholderV2") || info.is_none_or(OpInfo::is_stateful),
         }
     }

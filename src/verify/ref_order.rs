@@ -90,8 +90,10 @@ impl Buffers {
             buffers.nearer[variable as usize] = variable;
         }
         while let Some(node) = open.pop() {
-            for &to in graph.consumers(node).iter().filter(|&&to| graph.op(to).passes_buffer) {
-                if graph.data(to).iter().all(|tensor| tensor.node != node) {
+            for &to in graph.consumers(node) {
+                let passes = graph.op(to).passes_buffer;
+                let mut inputs = graph.data(to).iter().enumerate();
+                if !inputs.any(|(slot, tensor)| tensor.node == node && passes.input(slot)) {
                     continue;
                 }
                 if buffers.nearer[to as usize] == NONE {
@@ -160,14 +162,12 @@ fn delayed_readers(graph: &Graph<'_>, buffers: &mut Buffers) -> Vec<Use> {
     let mut readers = Vec::new();
     for node in graph.ids().filter(|&node| delayed[node as usize]) {
         // Passing a buffer on is no look into it, unless the op writes to it first.
-        let looks = !graph.op(node).passes_buffer || graph.op(node).may_write_refs();
-        if looks {
-            readers.extend(
-                graph
-                    .data(node)
-                    .iter()
-                    .filter_map(|tensor| Some(Use { buffer: buffers.of(tensor.node)?, node })),
-            );
+        let facts = graph.op(node);
+        for (slot, tensor) in graph.data(node).iter().enumerate() {
+            let looks = !facts.passes_buffer.input(slot) || facts.may_write_refs();
+            if let (true, Some(buffer)) = (looks, buffers.of(tensor.node)) {
+                readers.push(Use { buffer, node });
+            }
         }
     }
     readers.sort_unstable();

@@ -266,7 +266,7 @@ impl Display for Report {
         if let Some(output) = &self.output {
             row(f, "written", output)?;
         }
-        row(f, "seconds", &self.seconds)
+        row(f, "seconds", self.seconds)
     }
 }
 

@@ -46,8 +46,10 @@ fn chain(planner: &Planner, level: u32) -> Vec<(NodeId, NodeId)> {
     let mut edges = Vec::new();
     for node in ops_of(planner, level) {
         let same_gpu = |last: &NodeId| planner.gpus[last.index()] == planner.gpus[node.index()];
-        if let Some(&before) =
-            lasts.iter().filter(|last| same_gpu(last)).rfind(|&&last| flow.may_control(last, node))
+        let before = lasts.iter().filter(|last| same_gpu(last)).rfind(|&&last| flow.may_control(last, node));
+        // What is needed without the step too must not wait for the step; others may wait for it.
+        if let Some(&before) = before
+            && planner.analysis.step.certainly_owns(node)
         {
             edges.push((before, node));
         }

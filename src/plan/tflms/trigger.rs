@@ -16,21 +16,38 @@ const MOST_TRIGGERS: usize = 4;
 /// Finds the triggers of swap-ins. Keeps what would otherwise be allocated for each.
 pub(super) struct TriggerSearch<'a> {
     planner: &'a Planner<'a>,
-    /// The search in which a node was last seen.
+    /// The walk in which a node was last seen.
     seen: Vec<u32>,
+    walk: u32,
+    /// Which search this is; it may take several walks.
     search: u32,
+    /// How many of the consumers that runs without the step need too need a node, and the search that counted them.
+    needed: Vec<(u32, u32)>,
+    /// How many such consumers there are.
+    outsiders: u32,
     open: Vec<NodeId>,
 }
 
 impl<'a> TriggerSearch<'a> {
     pub fn new(planner: &'a Planner<'a>) -> TriggerSearch<'a> {
-        TriggerSearch { planner, seen: vec![0; planner.analysis.graph.len()], search: 0, open: Vec::new() }
+        let nodes = planner.analysis.graph.len();
+        TriggerSearch {
+            planner,
+            seen: vec![0; nodes],
+            walk: 0,
+            search: 0,
+            needed: vec![(0, 0); nodes],
+            outsiders: 0,
+            open: Vec::new(),
+        }
     }
 
     /// The ops that must have run before a tensor starts to come back for these consumers.
     pub fn triggers(&mut self, tensor: TensorId, consumers: &[NodeId]) -> Vec<NodeId> {
         let planner = self.planner;
         let Some(&first) = consumers.first() else { return Vec::new() };
+        self.search += 1;
+        self.find_needed_by_outsiders(tensor, &consumers[1..]);
         if !planner.parameters.sync_mode.swap_in
             && let Some(trigger) = self.ahead(tensor, first, consumers)
         {
@@ -42,6 +59,37 @@ impl<'a> TriggerSearch<'a> {
         } else {
             found
         }
+    }
+
+    /// Counts, for each op above the tensor, how many of the other consumers need it of those that are needed not only by
+    /// the step. A trigger must be what all of these need anyway: an evaluation must not run ops of the training.
+    fn find_needed_by_outsiders(&mut self, tensor: TensorId, others: &[NodeId]) {
+        let Analysis { graph, levels, step, .. } = self.planner.analysis;
+        let lowest = self.lowest(tensor);
+        self.outsiders = 0;
+        for &outsider in others.iter().filter(|&&consumer| !step.certainly_owns(consumer)) {
+            let (before, after) = ((self.search, self.outsiders), (self.search, self.outsiders + 1));
+            self.outsiders += 1;
+            self.open.clear();
+            self.open.push(outsider);
+            while let Some(node) = self.open.pop() {
+                for from in graph.predecessors(node) {
+                    if from.index() >= graph.len() || levels.level(from) < lowest {
+                        continue;
+                    }
+                    // Only what all before this one need is of interest.
+                    let count = &mut self.needed[from.index()];
+                    if *count == before || before.1 == 0 && count.0 != self.search {
+                        *count = after;
+                        self.open.push(from);
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_needed_by_outsiders(&self, node: NodeId) -> bool {
+        self.outsiders == 0 || self.needed[node.index()] == (self.search, self.outsiders)
     }
 
     /// The op from which the first consumer can be reached and that lies enough levels ahead of it: on the highest
@@ -79,7 +127,7 @@ impl<'a> TriggerSearch<'a> {
         if highest < lowest {
             return None;
         }
-        self.search += 1;
+        self.walk += 1;
         self.open.clear();
         self.open.push(first);
         let mut best: Option<(u32, NodeId)> = None;
@@ -87,13 +135,13 @@ impl<'a> TriggerSearch<'a> {
             for &input in graph.data_inputs(node) {
                 let from = graph.producer(input);
                 if from.index() >= graph.len()
-                    || self.seen[from.index()] == self.search
+                    || self.seen[from.index()] == self.walk
                     || levels.level(from) < lowest.max(best.map_or(0, |(level, _)| level))
                     || graph.is_back_edge(from, node)
                 {
                     continue;
                 }
-                self.seen[from.index()] = self.search;
+                self.seen[from.index()] = self.walk;
                 self.open.push(from);
                 let level = levels.level(from);
                 let better = best.is_none_or(|(most, node)| level > most || level == most && from < node);
@@ -107,7 +155,9 @@ impl<'a> TriggerSearch<'a> {
 
     /// Whether an op may start the return of a tensor: on a GPU, and alive whenever the tensor is wanted.
     fn may_trigger(&self, node: NodeId, tensor: TensorId, consumers: &[NodeId]) -> bool {
-        self.planner.is_active_on_gpu(node) && self.is_alive_for(node, tensor, consumers)
+        self.planner.is_active_on_gpu(node)
+            && self.is_needed_by_outsiders(node)
+            && self.is_alive_for(node, tensor, consumers)
     }
 
     fn is_alive_for(&self, node: NodeId, tensor: TensorId, consumers: &[NodeId]) -> bool {
@@ -135,13 +185,14 @@ impl<'a> TriggerSearch<'a> {
         let others = graph.data_inputs(first).iter().map(|&input| graph.producer(input));
         let mut found: Vec<NodeId> = others
             .filter(on_gpu)
-            .filter(|&node| !graph.is_back_edge(node, first) && self.is_alive_for(node, tensor, consumers))
+            .filter(|&node| !graph.is_back_edge(node, first))
+            .filter(|&node| self.is_needed_by_outsiders(node) && self.is_alive_for(node, tensor, consumers))
             .collect();
         if found.is_empty()
             && let Some(level) = levels.level(first).checked_sub(1)
         {
             // Ops that the consumer does not need may run before it only where they run in any case.
-            let in_step = consumers.iter().all(|&consumer| step.certainly_contains(consumer));
+            let in_step = consumers.iter().all(|&consumer| step.certainly_owns(consumer));
             let level = if in_step { levels.nodes(level) } else { &[] };
             let free = level.iter().copied().filter(|&node| self.planner.may_hold_up_others(node));
             found = free.filter(|&node| self.may_trigger(node, tensor, consumers)).collect();
