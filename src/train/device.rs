@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::cli::parse_size;
-use crate::proto::tensorflow::{ConfigProto, GpuOptions};
+use crate::proto::tensorflow::{ConfigProto, GpuOptions, GraphOptions};
 
 /// Where a graph runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +81,9 @@ impl DeviceChoice {
         let threads = threads.map_or(0, i32::from);
         let mut config = ConfigProto {
             allow_soft_placement: !strict,
+            // Savers restore resource variables by ops that name the CPU, although the variables name no device. Placed with the
+            // whole graph, they would drag all variables to the CPU.
+            graph_options: Some(GraphOptions { place_pruned_graph: true, ..GraphOptions::default() }),
             inter_op_parallelism_threads: threads,
             intra_op_parallelism_threads: threads,
             ..ConfigProto::default()
