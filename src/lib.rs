@@ -11,4 +11,5 @@ pub mod proto;
 pub mod rewrite;
 pub mod runtime;
 pub mod shape;
+pub mod train;
 pub mod verify;

@@ -1,0 +1,165 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use tf_lms::cli::{GraphArgs, ManualArgs, ModelArgs, TflmsArgs, Verbosity};
+use tf_lms::train::{Asked, DeviceChoice, FeedSpec};
+
+const EXAMPLES: &str = "\
+Examples:
+  Train ten steps on a software GPU of 96 MiB, with made-up data:
+      lms-train model.meta --device soft:96MiB --feed labels=randint:0:10
+
+  The same, swapping as much as TFLMSv2 does with 1/1/0/0:
+      lms-train model.meta --device soft:96MiB --feed labels=randint:0:10 --rewrite
+
+  See that the rewritten graph computes the same:
+      lms-train model.meta --device soft --compare
+
+  How little memory will do, before and after:
+      lms-train model.meta --find-limit
+      lms-train model.meta --find-limit --rewrite
+
+  Train on a GPU with a batch of 8, and keep a checkpoint every 100 steps:
+      lms-train model.meta --device gpu --batch-size 8 --steps 1000 --save run/model --save-every 100
+
+The software GPU models memory, copies and kernels' devices. It does not model cuDNN's workspace, a host that runs ahead of
+the device, or a GPU's speed: see its documentation before you take its figures for a GPU's.
+
+Exit status: 0 done, 1 failed, 2 wrong usage, 3 out of memory.";
+
+/// Trains a TensorFlow graph (GraphDef, MetaGraphDef, SavedModel) on a CPU, a GPU or a software GPU, as it is or rewritten to need
+/// less memory, and reports rate, memory, copies and loss.
+#[derive(Debug, Parser)]
+#[command(name = "lms-train", version, after_long_help = EXAMPLES, arg_required_else_help = true)]
+pub struct Args {
+    #[command(flatten)]
+    pub model: ModelArgs,
+
+    /// Where to train: cpu, gpu, gpu:N, or soft[:MEMORY[,RATE]], as soft:512MiB,16GB/s
+    #[arg(long, default_value = "soft")]
+    pub device: DeviceChoice,
+
+    /// The software GPU's library [default: beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub softgpu: Option<PathBuf>,
+
+    /// Have each tensor counted on the software GPU, not TensorFlow's pool: exact peaks, and no fragmentation
+    #[arg(long)]
+    pub exact_memory: bool,
+
+    /// Fail if an op cannot run on the device that the graph names
+    #[arg(long)]
+    pub strict_placement: bool,
+
+    /// Threads of TensorFlow; one makes peaks repeat [default: as many as there are cores]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<u16>,
+
+    /// Steps to measure
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    pub steps: u64,
+
+    /// Steps to train before those that are measured
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub warmup: u64,
+
+    /// Ops that initialize the variables [default: the collection `init_op`, or the initializers in `variables`]
+    #[arg(long = "init-op", value_name = "NAME")]
+    pub init_ops: Vec<String>,
+
+    /// The tensor that is the loss [default: the first of the collection `losses`]
+    #[arg(long, value_name = "TENSOR")]
+    pub loss: Option<String>,
+
+    /// Values of a placeholder: random, zeros, const:VALUE, randint:LO:HI or FILE.npy; may be given several times
+    /// [default: random; true for truth values]
+    #[arg(long = "feed", value_name = "NAME=VALUES")]
+    pub feeds: Vec<FeedSpec>,
+
+    /// What random values depend on
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Start from this checkpoint
+    #[arg(long, value_name = "CHECKPOINT")]
+    pub restore: Option<PathBuf>,
+
+    /// Write a checkpoint CHECKPOINT-STEP at the end
+    #[arg(long, value_name = "CHECKPOINT")]
+    pub save: Option<PathBuf>,
+
+    /// And one each so many steps
+    #[arg(long, value_name = "N", requires = "save", value_parser = clap::value_parser!(u64).range(1..))]
+    pub save_every: Option<u64>,
+
+    /// Rewrite the graph in memory, and check it, before it runs; so do --plan and TFLMS parameters
+    #[arg(long)]
+    pub rewrite: bool,
+
+    /// Rewrite by this plan
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["swapout_threshold", "swapin_ahead", "swapin_groupby", "sync_mode"])]
+    pub plan: Option<PathBuf>,
+
+    /// Run the original and the rewritten graph from the same values and say where they differ
+    #[arg(long, conflicts_with_all = ["find_limit", "save", "restore", "trace", "profile"])]
+    pub compare: bool,
+
+    /// Find the least memory of the software GPU in which the graph trains, each limit in a process of its own
+    #[arg(long, conflicts_with_all = ["save", "restore", "trace", "profile"])]
+    pub find_limit: bool,
+
+    /// Write what ran when in the last step, for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+
+    /// Write times and sizes of the last step's ops as JSON
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub verbosity: Verbosity,
+
+    #[command(flatten)]
+    pub graph: GraphArgs,
+
+    #[command(flatten)]
+    pub tflms: TflmsArgs,
+
+    #[command(flatten)]
+    pub manual: ManualArgs,
+}
+
+/// What is to be done.
+pub enum Task {
+    Train,
+    Compare,
+    FindLimit,
+}
+
+impl Args {
+    pub fn task(&self) -> Task {
+        if self.compare {
+            Task::Compare
+        } else if self.find_limit {
+            Task::FindLimit
+        } else {
+            Task::Train
+        }
+    }
+
+    /// Whether the graph is to be rewritten.
+    pub fn rewrites(&self) -> bool {
+        self.rewrite || self.compare || self.plan.is_some() || !self.tflms.is_default()
+    }
+
+    pub fn asked(&self) -> Asked {
+        Asked {
+            init_ops: self.init_ops.clone(),
+            train_ops: self.graph.train_ops.clone(),
+            loss: self.loss.clone(),
+            restore: self.restore.is_some(),
+        }
+    }
+}

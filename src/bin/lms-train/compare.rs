@@ -1,0 +1,127 @@
+//! The original and the rewritten graph, from the same values.
+
+use std::fmt::{self, Display};
+
+use serde::Serialize;
+use tf_lms::runtime::Tensor;
+
+use crate::args::Args;
+use crate::interrupt;
+use crate::job::Job;
+use crate::run::{self, Trained, Wishes};
+use crate::setup::Setup;
+use crate::tasks::print;
+
+/// What the comparison found.
+#[derive(Debug, Serialize)]
+struct Comparison {
+    schema: u32,
+    model: String,
+    device: String,
+    original_losses: Vec<f64>,
+    rewritten_losses: Vec<f64>,
+    /// The first step, from 1, whose losses are not the same number.
+    first_difference: Option<LossDifference>,
+    variables_compared: usize,
+    variables_differing: Vec<VariableDifference>,
+    #[serde(skip)]
+    notes: Vec<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+struct LossDifference {
+    step: usize,
+    original: f64,
+    rewritten: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct VariableDifference {
+    name: String,
+    largest: f64,
+}
+
+/// Trains both and reports.
+pub fn compare(args: &Args) -> anyhow::Result<()> {
+    let setup = Setup::new(args)?;
+    let job = Job::prepare(args)?;
+    interrupt::listen();
+    let wishes = Wishes { variables: true, ..Wishes::default() };
+    let original = run::train(args, &setup, &job, &job.original, &wishes)?;
+    let initial = (!original.first.is_empty()).then_some(original.first.as_slice());
+    let rewritten = run::train(args, &setup, &job, job.graph_def(), &Wishes { initial, ..wishes })?;
+    print(args, &Comparison::new(args, &job, original, rewritten))
+}
+
+impl Comparison {
+    fn new(args: &Args, job: &Job, original: Trained, rewritten: Trained) -> Comparison {
+        let pairs = original.losses.iter().zip(&rewritten.losses).enumerate();
+        let differs = |(_, (a, b)): &(usize, (&f64, &f64))| a.to_bits() != b.to_bits();
+        let first_difference = pairs
+            .filter(|pair| differs(pair))
+            .map(|(step, (&original, &rewritten))| LossDifference { step: step + 1, original, rewritten });
+        let names = job.recipe.variables.iter().map(|variable| &variable.name);
+        let values = original.last.iter().zip(&rewritten.last);
+        let differing = names.zip(values).filter(|(_, (a, b))| a != b);
+        let notes = if job.recipe.variables.is_empty() {
+            vec![
+                "the file lists no variables: each graph ran its own initialization, and only losses were compared",
+            ]
+        } else {
+            Vec::new()
+        };
+        Comparison {
+            schema: 1,
+            model: job.name.clone(),
+            device: args.device.to_string(),
+            first_difference: first_difference.into_iter().next(),
+            variables_compared: original.last.len(),
+            variables_differing: differing
+                .map(|(name, (a, b))| VariableDifference {
+                    name: name.clone(),
+                    largest: largest_difference(a, b),
+                })
+                .collect(),
+            original_losses: original.losses,
+            rewritten_losses: rewritten.losses,
+            notes,
+        }
+    }
+}
+
+/// Not a number if the values are no numbers.
+fn largest_difference(a: &Tensor, b: &Tensor) -> f64 {
+    let (Some(a), Some(b)) = (a.to_f64(), b.to_f64()) else { return f64::NAN };
+    a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+}
+
+impl Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}, original and rewritten, on {}", self.model, self.device)?;
+        match &self.first_difference {
+            None => {
+                writeln!(f, "  losses     the same to the bit in all {} steps", self.original_losses.len())?
+            }
+            Some(first) => writeln!(
+                f,
+                "  losses     differ from step {} on: {} and {}, by {:e}",
+                first.step,
+                first.original,
+                first.rewritten,
+                (first.original - first.rewritten).abs()
+            )?,
+        }
+        match self.variables_differing.iter().max_by(|a, b| a.largest.total_cmp(&b.largest)) {
+            None => writeln!(f, "  variables  the same to the bit, all {}", self.variables_compared)?,
+            Some(worst) => writeln!(
+                f,
+                "  variables  {} of {} differ, most {}, by {:e}",
+                self.variables_differing.len(),
+                self.variables_compared,
+                worst.name,
+                worst.largest
+            )?,
+        }
+        self.notes.iter().try_for_each(|note| writeln!(f, "  note       {note}"))
+    }
+}

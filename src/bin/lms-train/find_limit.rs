@@ -1,0 +1,188 @@
+//! The least memory in which a graph trains.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt::{self, Display};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+use tf_lms::cli::{Failure, Size};
+use tf_lms::train::DeviceChoice;
+
+use crate::args::Args;
+use crate::tasks::print;
+
+/// The search ends when the bounds are this near: a fiftieth, or 256 KiB.
+const NEAR: u64 = 50;
+const LEAST_DISTANCE: u64 = 256 << 10;
+/// Where the search begins if nothing else is said.
+const PLENTY: u64 = 16 << 30;
+
+#[derive(Debug, Serialize)]
+struct Limit {
+    schema: u32,
+    model: String,
+    rewritten: bool,
+    /// The least memory in which it trained.
+    trains_bytes: u64,
+    /// The most memory in which it did not.
+    fails_bytes: u64,
+    probes: Vec<Probe>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Probe {
+    bytes: u64,
+    ending: Ending,
+}
+
+/// How a probe ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Ending {
+    Trained,
+    OutOfMemory,
+    /// Neither: what the process said last.
+    Crashed(String),
+}
+
+/// Searches and reports.
+pub fn find_limit(args: &Args) -> anyhow::Result<()> {
+    let DeviceChoice::Soft { memory, rate } = &args.device else {
+        return Err(Failure::Usage.error("--find-limit needs the software GPU: --device soft"));
+    };
+    if args.model.input.as_deref() == Some("-".as_ref()) {
+        return Err(Failure::Usage.error("--find-limit reads the model many times: give a file"));
+    }
+    let mut search = Search { args, rate: rate.as_deref(), probes: Vec::new() };
+    let most = memory.unwrap_or(PLENTY);
+    let (mut trains, mut fails) = (most, 0);
+    // A first guess from what was in use with plenty; the pool needs a little more.
+    let peak = search.peak(most)?;
+    let mut guess = peak + peak / 16;
+    while trains - fails > (trains / NEAR).max(LEAST_DISTANCE) {
+        let limit = if fails < guess && guess < trains { guess } else { fails + (trains - fails) / 2 };
+        match search.probe(limit)? {
+            true => {
+                trains = limit;
+                // Go down by steps until something fails, then halve.
+                guess = if fails == 0 { limit - limit / 8 } else { 0 };
+            }
+            false => {
+                fails = limit;
+                guess = if trains == most { limit + limit / 8 } else { 0 };
+            }
+        }
+    }
+    let name = args.model.source().name();
+    let rewritten = args.rewrites();
+    print(
+        args,
+        &Limit {
+            schema: 1,
+            model: name,
+            rewritten,
+            trains_bytes: trains,
+            fails_bytes: fails,
+            probes: search.probes,
+        },
+    )
+}
+
+struct Search<'a> {
+    args: &'a Args,
+    rate: Option<&'a str>,
+    probes: Vec<Probe>,
+}
+
+impl Search<'_> {
+    /// The bytes in use with plenty of memory.
+    fn peak(&mut self, limit: u64) -> anyhow::Result<u64> {
+        let output =
+            self.command(limit, &["--json", "--exact-memory"])?.output().context("cannot start a probe")?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr);
+            bail!("does not train in {} either: {}", Size(limit), text.trim());
+        }
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).context("a probe's report")?;
+        report["memory"]["peak_bytes"].as_u64().context("a probe's report has no peak")
+    }
+
+    /// Whether it trains.
+    fn probe(&mut self, limit: u64) -> anyhow::Result<bool> {
+        let output = self.command(limit, &["--quiet"])?.output().context("cannot start a probe")?;
+        let ending = match output.status.code() {
+            Some(0) => Ending::Trained,
+            Some(3) => Ending::OutOfMemory,
+            _ => {
+                let text = String::from_utf8_lossy(&output.stderr);
+                Ending::Crashed(format!("{}: {}", output.status, text.lines().last().unwrap_or("no message")))
+            }
+        };
+        if !self.args.verbosity.quiet {
+            eprintln!("{:>12}  {ending}", Size(limit).to_string());
+        }
+        let trained = ending == Ending::Trained;
+        self.probes.push(Probe { bytes: limit, ending });
+        Ok(trained)
+    }
+
+    /// This program with this process's flags, but for those that the search sets.
+    fn command(&self, limit: u64, more: &[&str]) -> anyhow::Result<Command> {
+        let mut command = Command::new(env::current_exe()?);
+        let mut flags = env::args_os().skip(1);
+        while let Some(flag) = flags.next() {
+            let text = flag.to_string_lossy();
+            let (name, has_value) =
+                text.split_once('=').map_or((text.as_ref(), false), |(name, _)| (name, true));
+            match name {
+                "--find-limit" | "--json" | "--quiet" | "-q" | "--verbose" | "-v" | "--exact-memory" => {}
+                "--device" | "--steps" | "--warmup" if !has_value => drop(flags.next()),
+                "--device" | "--steps" | "--warmup" => {}
+                _ => drop(command.arg(&flag)),
+            }
+        }
+        let rate = self.rate.map(|rate| format!(",{rate}")).unwrap_or_default();
+        let device = OsString::from(format!("soft:{limit}{rate}"));
+        command
+            .arg("--device")
+            .arg(device)
+            .args(["--steps", "2", "--warmup", "1"])
+            .args(more)
+            .stdin(Stdio::null());
+        Ok(command)
+    }
+}
+
+impl Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ending::Trained => f.write_str("trains"),
+            Ending::OutOfMemory => f.write_str("out of memory"),
+            Ending::Crashed(how) => write!(f, "crashed: {how}"),
+        }
+    }
+}
+
+impl Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.rewritten { "rewritten" } else { "as it is" };
+        writeln!(
+            f,
+            "{}, {what}: trains in {}, does not in {}",
+            self.model,
+            Size(self.trains_bytes),
+            Size(self.fails_bytes)
+        )?;
+        let crashes = self.probes.iter().filter(|probe| matches!(probe.ending, Ending::Crashed(_))).count();
+        if crashes > 0 {
+            writeln!(
+                f,
+                "  {crashes} of {} probes crashed, which is not running out of memory",
+                self.probes.len()
+            )?;
+        }
+        Ok(())
+    }
+}

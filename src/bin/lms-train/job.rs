@@ -1,0 +1,127 @@
+//! From the files and flags to the graphs that run.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use serde::Serialize;
+use tf_lms::cli::Subject;
+use tf_lms::format::{Encoding, Model};
+use tf_lms::graph::{Device, Graph};
+use tf_lms::plan::{Analysis, Plan, tflms};
+use tf_lms::rewrite;
+use tf_lms::shape::Sizes;
+use tf_lms::train::{Asked, Feeds, Recipe};
+use tf_lms::verify::{self, CheckOptions};
+
+use crate::args::Args;
+
+/// All that is to be run.
+pub struct Job {
+    /// What messages call the model.
+    pub name: String,
+    /// The GraphDef as it is.
+    pub original: Vec<u8>,
+    pub rewritten: Option<Rewritten>,
+    pub recipe: Recipe,
+    pub feeds: Feeds,
+    /// The checkpoint that a SavedModel comes with.
+    pub own_checkpoint: Option<PathBuf>,
+}
+
+/// A graph that was rewritten.
+pub struct Rewritten {
+    pub graph_def: Vec<u8>,
+    pub planned: Planned,
+    /// The names of its swap-ins.
+    pub swap_ins: Vec<String>,
+}
+
+/// What a plan moves in a step.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Planned {
+    pub swapouts: usize,
+    pub swapins: usize,
+    pub bytes_out: u64,
+    pub bytes_in: u64,
+    /// Tensors of unknown size, which count nothing.
+    pub unknown_sizes: usize,
+}
+
+impl Job {
+    pub fn prepare(args: &Args) -> anyhow::Result<Job> {
+        let subject = Subject::read(&args.model, &args.graph)?;
+        let name = subject.model.name().to_string();
+        let graph = subject.graph()?;
+        let own_checkpoint = own_checkpoint(&subject);
+        let asked = Asked { restore: args.restore.is_some() || own_checkpoint.is_some(), ..args.asked() };
+        let recipe =
+            Recipe::find(&graph, subject.meta_graph.as_ref(), &asked).with_context(|| name.clone())?;
+        let shapes = args.graph.given_shapes().resolve(&graph).with_context(|| name.clone())?;
+        let feeds =
+            Feeds::make(&graph, &recipe, &args.feeds, &shapes, args.seed).with_context(|| name.clone())?;
+        let rewritten = if args.rewrites() { Some(rewrite(args, &subject, &graph)?) } else { None };
+        Ok(Job {
+            name,
+            original: subject.model.graph_def().to_vec(),
+            rewritten,
+            recipe,
+            feeds,
+            own_checkpoint,
+        })
+    }
+
+    /// The graph to train.
+    pub fn graph_def(&self) -> &[u8] {
+        self.rewritten.as_ref().map_or(&self.original, |rewritten| &rewritten.graph_def)
+    }
+}
+
+/// Plans, rewrites and checks.
+fn rewrite(args: &Args, subject: &Subject, graph: &Graph) -> anyhow::Result<Rewritten> {
+    let name = || subject.model.name().to_string();
+    let shapes = subject.shapes(graph, &args.graph)?;
+    let sizes = Sizes::of(graph, &shapes).with_context(name)?;
+    let analysis = Analysis::new(graph, &subject.targets(graph, &args.graph)?, shapes, sizes);
+    let plan = match &args.plan {
+        Some(path) => {
+            let json = fs::read(path).with_context(|| path.display().to_string())?;
+            Plan::from_json(&path.display().to_string(), &json)?
+        }
+        None => {
+            let host = Device::parse(args.tflms.host_device()).context("--host-device")?;
+            tflms::plan(&analysis, &args.tflms.parameters(), &host)?
+        }
+    };
+    let edits = rewrite::rewrite(&subject.model, graph, &plan).with_context(name)?.edits;
+    let content = subject.model.edited(&edits, Encoding::Binary)?.to_vec();
+    let output = Model::from_bytes(subject.model.name(), content, &args.model.options())?;
+    let options = CheckOptions { train_ops: args.graph.train_ops.clone() };
+    verify::check_with(&subject.model, &output, &subject.registry, &options)
+        .with_context(|| format!("{}: the rewrite failed its check, nothing was run", name()))?;
+    let swap_ins = (0..output.nodes().len()).map(|node| output.nodes().name(node).to_string());
+    Ok(Rewritten {
+        graph_def: output.graph_def().to_vec(),
+        planned: Planned::of(&plan),
+        swap_ins: swap_ins.filter(|name| name.starts_with("lms/swap_in/")).collect(),
+    })
+}
+
+impl Planned {
+    fn of(plan: &Plan) -> Planned {
+        let bytes = |swap: &tf_lms::plan::Swap| swap.bytes.unwrap_or(0);
+        Planned {
+            swapouts: plan.swaps.len(),
+            swapins: plan.swaps.iter().map(|swap| swap.swap_ins.len()).sum(),
+            bytes_out: plan.swaps.iter().map(bytes).sum(),
+            bytes_in: plan.swaps.iter().map(|swap| bytes(swap) * swap.swap_ins.len() as u64).sum(),
+            unknown_sizes: plan.swaps.iter().filter(|swap| swap.bytes.is_none()).count(),
+        }
+    }
+}
+
+/// The values in a SavedModel's directory.
+fn own_checkpoint(subject: &Subject) -> Option<PathBuf> {
+    let prefix = subject.source.directory()?.join("variables/variables");
+    prefix.with_extension("index").is_file().then_some(prefix)
+}

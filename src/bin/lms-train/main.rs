@@ -1,0 +1,29 @@
+//! Trains a TensorFlow graph through TensorFlow's C API, as it is or rewritten, and reports what it took.
+
+mod args;
+mod checkpoint;
+mod compare;
+mod find_limit;
+mod inspect;
+mod interrupt;
+mod job;
+mod report;
+mod run;
+mod setup;
+mod tasks;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use args::{Args, Task};
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    tf_lms::cli::run("lms-train", || match args.task() {
+        _ if args.manual.print(Args::command())? => Ok(()),
+        Task::Train => tasks::train(&args),
+        Task::Compare => compare::compare(&args),
+        Task::FindLimit => find_limit::find_limit(&args),
+    })
+}

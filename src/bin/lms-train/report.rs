@@ -1,0 +1,188 @@
+//! What the user sees of a training.
+
+use std::fmt::{self, Display};
+
+use serde::Serialize;
+use tf_lms::cli::Size;
+use tf_lms::train::Percentiles;
+
+use crate::args::Args;
+use crate::inspect;
+use crate::job::{Job, Planned};
+use crate::run::Trained;
+
+/// The version of the JSON document.
+const SCHEMA: u32 = 1;
+
+/// All figures.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    schema: u32,
+    model: String,
+    device: String,
+    rewritten: bool,
+    steps: usize,
+    warmup: u64,
+    interrupted: bool,
+    losses: Vec<f64>,
+    step_seconds: Option<Percentiles>,
+    rates: Option<Rates>,
+    memory: Memory,
+    /// Bytes in a step, as measured.
+    traffic: Option<Traffic>,
+    /// Bytes in a step, as planned.
+    plan: Option<Planned>,
+    swapins_kept: Option<usize>,
+    busy: Option<Busy>,
+    saved: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Rates {
+    steps_per_second: f64,
+    examples_per_second: Option<f64>,
+    /// Millions of pixels or voxels.
+    mega_points_per_second: Option<f64>,
+    points: Option<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+struct Memory {
+    limit_bytes: Option<u64>,
+    peak_bytes: Option<u64>,
+    /// `exact`: of all allocations; `sampled`: at each op, so it may have been more.
+    peak_is: Option<&'static str>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Traffic {
+    bytes_out: u64,
+    bytes_in: u64,
+}
+
+/// Seconds in a step.
+#[derive(Debug, Serialize)]
+struct Busy {
+    kernels: f64,
+    copies: f64,
+    both: f64,
+}
+
+impl Report {
+    pub fn new(args: &Args, job: &Job, trained: &Trained) -> Report {
+        let metadata = trained.metadata.as_ref();
+        let mean = trained.seconds.iter().sum::<f64>() / trained.seconds.len() as f64;
+        let (points, unit) = job.feeds.points().unzip();
+        let exact = trained.total.filter(|_| args.exact_memory).map(|total| total.peak_bytes);
+        let sampled = metadata.and_then(inspect::sampled_peak);
+        Report {
+            schema: SCHEMA,
+            model: job.name.clone(),
+            device: args.device.to_string(),
+            rewritten: job.rewritten.is_some(),
+            steps: trained.seconds.len(),
+            warmup: args.warmup,
+            interrupted: trained.interrupted,
+            losses: trained.losses.clone(),
+            step_seconds: Percentiles::of(&trained.seconds),
+            rates: mean.is_finite().then(|| Rates {
+                steps_per_second: 1.0 / mean,
+                examples_per_second: job.feeds.examples().map(|examples| examples as f64 / mean),
+                mega_points_per_second: points.map(|points| points as f64 / mean / 1e6),
+                points: unit,
+            }),
+            memory: Memory {
+                limit_bytes: trained.total.map(|total| total.limit_bytes),
+                peak_bytes: exact.or(sampled),
+                peak_is: exact.map(|_| "exact").or(sampled.map(|_| "sampled")),
+            },
+            traffic: trained.counted.last().map(|counted| Traffic {
+                bytes_out: counted.copies_out.bytes,
+                bytes_in: counted.copies_in.bytes,
+            }),
+            plan: job.rewritten.as_ref().map(|rewritten| rewritten.planned),
+            swapins_kept: metadata
+                .zip(job.rewritten.as_ref())
+                .map(|(metadata, rewritten)| inspect::kept(metadata, &rewritten.swap_ins)),
+            busy: busy(trained),
+            saved: trained.saved.clone(),
+        }
+    }
+}
+
+/// From the software GPU's counters, or else from TensorFlow's record of a real GPU's streams.
+fn busy(trained: &Trained) -> Option<Busy> {
+    if !trained.counted.is_empty() {
+        let seconds = |nanos: fn(&tf_lms::train::Counters) -> u64| {
+            trained.counted.iter().map(nanos).sum::<u64>() as f64 / 1e9 / trained.counted.len() as f64
+        };
+        return Some(Busy {
+            kernels: seconds(|counted| counted.kernel_busy_ns),
+            copies: seconds(|counted| counted.copy_busy_ns),
+            both: seconds(|counted| counted.overlap_ns),
+        });
+    }
+    let (kernels, copies) = inspect::busy(trained.metadata.as_ref()?.step_stats.as_ref()?);
+    let seconds = |micros: i64| micros as f64 / 1e6;
+    (kernels.total() > 0).then(|| Busy {
+        kernels: seconds(kernels.total()),
+        copies: seconds(copies.total()),
+        both: seconds(kernels.overlap(&copies)),
+    })
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.rewritten { "rewritten" } else { "as it is" };
+        writeln!(f, "{}, {what}, on {}", self.model, self.device)?;
+        let end = if self.interrupted { ", interrupted" } else { "" };
+        row(f, "steps", format_args!("{} measured after {} to warm up{end}", self.steps, self.warmup))?;
+        if let (Some(first), Some(last)) = (self.losses.first(), self.losses.last()) {
+            row(f, "loss", format_args!("{first} at the start, {last} at the end"))?;
+        }
+        if let Some(rates) = &self.rates {
+            let examples = rates.examples_per_second.map(|rate| format!(", {rate:.2} examples/s"));
+            let points = rates.mega_points_per_second.zip(rates.points);
+            let points = points.map(|(rate, unit)| format!(", {rate:.4} mega{unit}/s")).unwrap_or_default();
+            let examples = examples.unwrap_or_default();
+            row(f, "rate", format_args!("{:.2} steps/s{examples}{points}", rates.steps_per_second))?;
+        }
+        if let Some(spread) = &self.step_seconds {
+            let [p10, median, p90, p99] =
+                [spread.p10, spread.median, spread.p90, spread.p99].map(|s| s * 1e3);
+            row(f, "step", format_args!("{median:.1} ms; p10 {p10:.1}, p90 {p90:.1}, p99 {p99:.1}"))?;
+        }
+        if let (Some(peak), Some(kind)) = (self.memory.peak_bytes, self.memory.peak_is) {
+            let limit =
+                self.memory.limit_bytes.map(|limit| format!(" of {}", Size(limit))).unwrap_or_default();
+            row(f, "peak", format_args!("{}{limit} ({kind})", Size(peak)))?;
+        }
+        if let Some(Traffic { bytes_out, bytes_in }) = self.traffic {
+            row(f, "copied in a step", format_args!("{} out, {} in", Size(bytes_out), Size(bytes_in)))?;
+        }
+        if let Some(plan) = &self.plan {
+            let (out, back) = (Size(plan.bytes_out), Size(plan.bytes_in));
+            row(f, "planned", format_args!("{out} out of {} tensors, {back} in", plan.swapouts))?;
+            if plan.unknown_sizes > 0 {
+                row(f, "", format_args!("and {} tensors of unknown size", plan.unknown_sizes))?;
+            }
+            if let Some(kept) = self.swapins_kept {
+                row(f, "swaps that ran", format_args!("{kept} of {}", plan.swapins))?;
+            }
+        }
+        if let Some(busy) = &self.busy {
+            let [kernels, copies, both] = [busy.kernels, busy.copies, busy.both].map(|seconds| seconds * 1e3);
+            row(
+                f,
+                "busy in a step",
+                format_args!("kernels {kernels:.1} ms, copies {copies:.1} ms, both {both:.1} ms"),
+            )?;
+        }
+        self.saved.iter().try_for_each(|saved| row(f, "checkpoint", saved))
+    }
+}
+
+/// One line: what, and how it is.
+fn row(f: &mut fmt::Formatter<'_>, label: &str, value: impl Display) -> fmt::Result {
+    writeln!(f, "  {label:<21}{value}")
+}

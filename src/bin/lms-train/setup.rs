@@ -1,0 +1,54 @@
+//! TensorFlow and its devices.
+
+use anyhow::bail;
+use tf_lms::cli::Failure;
+use tf_lms::proto::tensorflow::ConfigProto;
+use tf_lms::runtime::TensorFlow;
+use tf_lms::train::{DeviceChoice, SoftGpu};
+
+use crate::args::Args;
+
+/// TensorFlow with the device that the user chose.
+pub struct Setup {
+    pub tensorflow: &'static TensorFlow,
+    pub soft: Option<SoftGpu>,
+    pub config: ConfigProto,
+}
+
+impl Setup {
+    pub fn new(args: &Args) -> anyhow::Result<Setup> {
+        if args.exact_memory && !matches!(args.device, DeviceChoice::Soft { .. }) {
+            return Err(Failure::Usage.error("--exact-memory is for the software GPU: --device soft"));
+        }
+        let tensorflow = TensorFlow::open(args.graph.tensorflow.as_deref())?;
+        let soft = match &args.device {
+            DeviceChoice::Soft { memory, rate } => {
+                let memory = memory.map(|memory| ("SOFTGPU_MEMORY", memory.to_string()));
+                let rate = rate.clone().map(|rate| ("SOFTGPU_RATE", rate));
+                let exact = args.exact_memory.then(|| ("SOFTGPU_ALLOCATOR", "exact".to_string()));
+                let settings: Vec<_> = memory.into_iter().chain(rate).chain(exact).collect();
+                Some(SoftGpu::load(tensorflow, args.softgpu.as_deref(), &settings)?)
+            }
+            DeviceChoice::Cpu | DeviceChoice::Gpu { .. } => None,
+        };
+        let setup =
+            Setup { tensorflow, soft, config: args.device.config(args.strict_placement, args.threads) };
+        setup.check_device(args)?;
+        Ok(setup)
+    }
+
+    /// TensorFlow without GPUs runs on the CPU and says nothing, so look.
+    fn check_device(&self, args: &Args) -> anyhow::Result<()> {
+        if !matches!(args.device, DeviceChoice::Gpu { .. }) {
+            return Ok(());
+        }
+        let devices = tf_lms::runtime::Session::new(self.tensorflow, &[], &self.config)?.devices()?;
+        if !devices.iter().any(|device| device.device_type == "GPU") {
+            bail!(
+                "TensorFlow {} finds no GPU; --device soft runs on a software GPU",
+                self.tensorflow.version()
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,25 @@
+//! Training a graph: what to run and feed, and on which device.
+//!
+//! * [`Recipe`] finds the ops of a step, of initialization and of checkpoints in what a file says of its graph.
+//! * [`FeedSpec`] and [`Feeds`] make the values of placeholders.
+//! * [`DeviceChoice`] says where a graph runs, and [`SoftGpu`] is the software GPU of this project.
+//! * [`OutOfMemory`] takes apart what TensorFlow says when memory runs out.
+
+mod device;
+mod error;
+mod feed;
+mod feeds;
+mod npy;
+mod oom;
+mod recipe;
+mod softgpu;
+mod stats;
+
+pub use device::{DeviceChoice, ParseDeviceError};
+pub use error::TrainError;
+pub use feed::{FeedSpec, ParseFeedError, Values};
+pub use feeds::{Fed, Feeds};
+pub use oom::OutOfMemory;
+pub use recipe::{Asked, Recipe, Saver, Variable};
+pub use softgpu::{CopyCounters, Counters, SoftGpu, SoftGpuError};
+pub use stats::{Intervals, Percentiles};

@@ -1,0 +1,48 @@
+//! What TensorFlow says when memory runs out.
+
+/// A failed allocation, as far as TensorFlow's message tells of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OutOfMemory {
+    /// The shape and type of the tensor, as `[2,64,64,64] of float`.
+    pub tensor: Option<String>,
+    /// The op that asked for it.
+    pub node: Option<String>,
+    /// The device.
+    pub device: Option<String>,
+}
+
+impl OutOfMemory {
+    /// Takes a message apart.
+    pub fn of(message: &str) -> OutOfMemory {
+        let shape = between(message, "shape", " and type ");
+        let dtype = between(message, " and type ", " on ");
+        let tensor = shape.zip(dtype).map(|(shape, dtype)| format!("{} of {dtype}", shape.trim()));
+        OutOfMemory {
+            tensor,
+            node: between(message, "{{node ", "}}").map(str::to_string),
+            device: between(message, " on ", " by allocator").map(str::to_string),
+        }
+    }
+}
+
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    let rest = &text[text.find(before)? + before.len()..];
+    Some(&rest[..rest.find(after)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensor_and_op_are_found() {
+        let message = "OOM when allocating tensor with shape[8,64,64,32] and type float on \
+                       /job:localhost/replica:0/task:0/device:GPU:0 by allocator PluggableDevice_0_bfc\n\t \
+                       [[{{node gradients/conv_grad/Relu}}]]\nHint: …";
+        let found = OutOfMemory::of(message);
+        assert_eq!(found.tensor.as_deref(), Some("[8,64,64,32] of float"));
+        assert_eq!(found.node.as_deref(), Some("gradients/conv_grad/Relu"));
+        assert_eq!(found.device.as_deref(), Some("/job:localhost/replica:0/task:0/device:GPU:0"));
+        assert_eq!(OutOfMemory::of("no more"), OutOfMemory::default());
+    }
+}

@@ -1,0 +1,245 @@
+//! What to run: the ops of a step, of initialization and of checkpoints.
+
+use std::collections::{HashMap, HashSet};
+
+use prost::Message;
+
+use super::TrainError;
+use crate::format::{collected_ops, op_name};
+use crate::graph::{Graph, NodeId};
+use crate::proto::tensorflow::collection_def::Kind;
+use crate::proto::tensorflow::tensor_info::Encoding;
+use crate::proto::tensorflow::{MetaGraphDef, VariableDef};
+
+/// What the user says of it.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// `--init-op`.
+    pub init_ops: Vec<String>,
+    /// `--train-op`.
+    pub train_ops: Vec<String>,
+    /// `--loss`.
+    pub loss: Option<String>,
+    /// Whether a checkpoint gives the variables their values.
+    pub restore: bool,
+}
+
+/// A variable, by the names of what reads and sets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// Its op.
+    pub name: String,
+    /// The tensor that the initializer assigns.
+    pub initial_value: String,
+    /// The op that assigns it.
+    pub initializer: String,
+    /// The tensor that reads it.
+    pub snapshot: String,
+}
+
+/// The ops by which a graph writes and reads checkpoints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saver {
+    /// The tensor that takes the name of the checkpoint.
+    pub filename: String,
+    /// The tensor to fetch to save.
+    pub save: String,
+    /// The op to run to restore.
+    pub restore: String,
+}
+
+/// What to run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Recipe {
+    /// Ops that initialize the variables.
+    pub init_ops: Vec<String>,
+    /// Ops that fill tables.
+    pub table_init_ops: Vec<String>,
+    /// Ops that a step is run for.
+    pub train_ops: Vec<String>,
+    /// The tensor that is the loss.
+    pub loss: Option<String>,
+    /// The placeholders that a step reads.
+    pub placeholders: Vec<String>,
+    /// The variables, if the file lists them.
+    pub variables: Vec<Variable>,
+    /// How to save and restore.
+    pub saver: Option<Saver>,
+}
+
+impl Recipe {
+    /// Finds out what to run from flags, collections, signatures and, at last, names.
+    ///
+    /// # Errors
+    ///
+    /// If something that is named is not there, or if nothing says how to train.
+    pub fn find(
+        graph: &Graph,
+        meta_graph: Option<&MetaGraphDef>,
+        asked: &Asked,
+    ) -> Result<Recipe, TrainError> {
+        let names = Names(graph.node_ids().map(|node| (graph.name(node), node)).collect());
+        let collected =
+            |collection: &str| meta_graph.map(|meta| collected_ops(meta, collection)).unwrap_or_default();
+        let mut recipe = Recipe {
+            variables: meta_graph.map(variables).unwrap_or_default(),
+            saver: meta_graph.and_then(saver),
+            table_init_ops: collected("table_initializer"),
+            ..Recipe::default()
+        };
+        recipe.train_ops = names.choose("--train-op", &asked.train_ops, "train_op", collected("train_op"))?;
+        recipe.loss = match &asked.loss {
+            Some(loss) => Some(names.check("tensor", loss, "--loss").map(|()| with_output(loss))?),
+            None => collected("losses")
+                .first()
+                .map(|loss| with_output(loss))
+                .or_else(|| signature_loss(meta_graph?)),
+        };
+        if recipe.train_ops.is_empty() && recipe.loss.is_none() {
+            return Err(TrainError::NoTrainOp);
+        }
+        let loss = recipe.loss.as_deref().map(|loss| ("tensor", loss.to_string(), "the collection `losses`"));
+        loss.map_or(Ok(()), |(what, name, by)| names.check(what, &name, by))?;
+        recipe.init_ops = match collected("init_op") {
+            found if !asked.init_ops.is_empty() || !found.is_empty() => {
+                names.choose("--init-op", &asked.init_ops, "init_op", found)?
+            }
+            _ => recipe.initializers(graph, &names),
+        };
+        recipe.check_init(graph, asked)?;
+        recipe.placeholders = recipe.read_placeholders(graph, &names);
+        Ok(recipe)
+    }
+
+    /// Without an op that initializes all: those of the listed variables, or else those called as TensorFlow calls them.
+    fn initializers(&self, graph: &Graph, names: &Names) -> Vec<String> {
+        if !self.variables.is_empty() {
+            return self.variables.iter().map(|variable| variable.initializer.clone()).collect();
+        }
+        let is_no_op = |name: &&str| names.0.get(name).is_some_and(|&node| graph.op(node).name() == "NoOp");
+        if let Some(init) = ["init", "global_variables_initializer"].into_iter().find(is_no_op) {
+            return vec![init.to_string()];
+        }
+        let assigns = variable_nodes(graph).map(|node| format!("{}/Assign", graph.name(node)));
+        assigns.filter(|assign| names.0.contains_key(assign.as_str())).collect()
+    }
+
+    fn check_init(&self, graph: &Graph, asked: &Asked) -> Result<(), TrainError> {
+        let variables: Vec<NodeId> = variable_nodes(graph).collect();
+        match variables.first() {
+            Some(&first) if self.init_ops.is_empty() && !asked.restore => {
+                Err(TrainError::NoInit { variables: variables.len(), example: graph.name(first).to_string() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The placeholders without a default among all that a step runs.
+    fn read_placeholders(&self, graph: &Graph, names: &Names) -> Vec<String> {
+        let targets = self.train_ops.iter().chain(&self.loss);
+        let mut todo: Vec<NodeId> = targets.filter_map(|name| names.0.get(op_name(name)).copied()).collect();
+        let mut seen: HashSet<NodeId> = todo.iter().copied().collect();
+        let mut found = Vec::new();
+        while let Some(node) = todo.pop() {
+            if matches!(graph.op(node).name(), "Placeholder" | "PlaceholderV2") {
+                found.push(graph.name(node).to_string());
+            }
+            todo.extend(graph.predecessors(node).filter(|&before| seen.insert(before)));
+        }
+        found.sort();
+        found
+    }
+}
+
+/// The nodes of a graph by name.
+struct Names<'g>(HashMap<&'g str, NodeId>);
+
+impl Names<'_> {
+    /// The ops of a flag, or those of a collection; all must be there.
+    fn choose(
+        &self,
+        flag: &str,
+        asked: &[String],
+        collection: &str,
+        collected: Vec<String>,
+    ) -> Result<Vec<String>, TrainError> {
+        let (chosen, by) = match asked {
+            [] => (collected, format!("the collection `{collection}`")),
+            asked => (asked.to_vec(), flag.to_string()),
+        };
+        chosen.iter().try_for_each(|name| self.check("op", name, &by))?;
+        Ok(chosen.iter().map(|name| op_name(name).to_string()).collect())
+    }
+
+    fn check(&self, what: &'static str, name: &str, by: &str) -> Result<(), TrainError> {
+        if self.0.contains_key(op_name(name)) {
+            return Ok(());
+        }
+        let near = self.near(op_name(name));
+        Err(TrainError::NoSuchName { what, name: name.to_string(), given_by: by.to_string(), near })
+    }
+
+    /// Up to three names that contain this one or its last part.
+    fn near(&self, name: &str) -> Vec<String> {
+        let last = name.rsplit('/').next().unwrap_or(name);
+        let mut near: Vec<_> = self
+            .0
+            .keys()
+            .filter(|known| !last.is_empty() && known.contains(last))
+            .map(|known| known.to_string())
+            .collect();
+        near.sort_by_key(|known| (known.len(), known.clone()));
+        near.truncate(3);
+        near
+    }
+}
+
+fn variable_nodes(graph: &Graph) -> impl Iterator<Item = NodeId> {
+    let is_variable =
+        |&node: &NodeId| matches!(graph.op(node).name(), "VariableV2" | "Variable" | "VarHandleOp");
+    graph.node_ids().filter(is_variable)
+}
+
+/// A tensor's name with its output.
+fn with_output(name: &str) -> String {
+    if name.contains(':') { name.to_string() } else { format!("{name}:0") }
+}
+
+fn variables(meta_graph: &MetaGraphDef) -> Vec<Variable> {
+    let kind =
+        |name: &str| meta_graph.collection_def.get(name).and_then(|collection| collection.kind.as_ref());
+    // `variables` is the key of `tf.GraphKeys.GLOBAL_VARIABLES`.
+    let lists = ["variables", "local_variables"].map(kind);
+    let defs = lists.into_iter().flatten().filter_map(|kind| match kind {
+        Kind::BytesList(list) => Some(&list.value),
+        _ => None,
+    });
+    let decoded = defs.flatten().filter_map(|bytes| VariableDef::decode(bytes.as_slice()).ok());
+    decoded
+        .map(|def| Variable {
+            name: op_name(&def.variable_name).to_string(),
+            initial_value: def.initial_value_name,
+            initializer: op_name(&def.initializer_name).to_string(),
+            snapshot: def.snapshot_name,
+        })
+        .collect()
+}
+
+fn saver(meta_graph: &MetaGraphDef) -> Option<Saver> {
+    let saver = meta_graph.saver_def.as_ref().filter(|saver| !saver.filename_tensor_name.is_empty())?;
+    Some(Saver {
+        filename: with_output(&saver.filename_tensor_name),
+        save: with_output(&saver.save_tensor_name),
+        restore: op_name(&saver.restore_op_name).to_string(),
+    })
+}
+
+/// The output called `loss` of the signature called `train`, or of the only one that has such an output.
+fn signature_loss(meta_graph: &MetaGraphDef) -> Option<String> {
+    let loss = |name: &str| match &meta_graph.signature_def.get(name)?.outputs.get("loss")?.encoding {
+        Some(Encoding::Name(name)) => Some(with_output(name)),
+        _ => None,
+    };
+    let mut all = meta_graph.signature_def.keys().filter_map(|name| loss(name));
+    loss("train").or_else(|| all.next().filter(|_| all.next().is_none()))
+}
