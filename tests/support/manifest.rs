@@ -71,10 +71,24 @@ impl Reference {
     }
 }
 
+fn testdata() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata")
+}
+
 impl Manifest {
+    /// The names of all models in `testdata`.
+    pub fn names() -> Vec<String> {
+        let files = fs::read_dir(testdata()).unwrap().map(|entry| entry.unwrap().path());
+        let manifests = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+        let mut names: Vec<_> =
+            manifests.map(|path| path.file_stem().unwrap().to_str().unwrap().to_string()).collect();
+        names.sort();
+        names
+    }
+
     /// The manifest of a model in `testdata`.
     pub fn of(name: &str) -> Manifest {
-        Manifest::at(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(format!("{name}.json")))
+        Manifest::at(&testdata().join(format!("{name}.json")))
     }
 
     /// The manifest at a path.
