@@ -9,7 +9,7 @@
 //!   this one op is a whole swap.
 //! - `lms/swap_out/NODE/OUTPUT` on the host reads the tensor too. It is there only where other ops must wait until the
 //!   tensor is out: they have it as a control input, and the swap-ins read it.
-//! - `lms/order/NUMBER` is a `NoOp` between ops that must run one after the other.
+//! - `lms/order/NUMBER` is a `NoOp` between ops that must run one after the other, on the device that the second names.
 //!
 //! The swap ops are `PreventGradient`: an identity that passes the buffer on without a copy, that Grappler neither
 //! removes nor moves in any configuration, and that fails with its message where someone differentiates through a

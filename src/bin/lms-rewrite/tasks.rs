@@ -39,6 +39,7 @@ pub fn rewrite(args: &Args) -> anyhow::Result<()> {
     let content = subject.model.edited(&rewritten.edits, subject.model.encoding())?.to_vec();
     seconds.rewrite = clock.lap();
 
+    let functions = subject.model.functions()?.len();
     let mut report = Report::new(&Facts {
         analysis: &analysis,
         plan: &plan,
@@ -46,7 +47,7 @@ pub fn rewrite(args: &Args) -> anyhow::Result<()> {
         kind: subject.model.kind(),
         encoding: subject.model.encoding(),
         trainable: &subject.trainable_variables(),
-        functions: subject.model.functions()?.len(),
+        functions,
     });
     report.control_edges = rewritten.control_edges;
     let output = Model::from_bytes(&destination.name(), content, &args.model.options())?;
@@ -69,7 +70,7 @@ pub fn rewrite(args: &Args) -> anyhow::Result<()> {
     seconds.write = clock.lap();
     seconds.total = clock.total();
     report.seconds = seconds;
-    report.notes.extend(notes(args, &plan, &analysis));
+    report.notes.extend(notes(args, &plan, &analysis, functions > 0));
     print(args, &report, destination == Destination::Stdout && !args.dry_run)
 }
 
@@ -161,7 +162,7 @@ fn write(
     Ok(written.dropped_fingerprint.then(|| dropped.to_string()).into_iter().collect())
 }
 
-fn notes(args: &Args, plan: &Plan, analysis: &Analysis) -> Vec<String> {
+fn notes(args: &Args, plan: &Plan, analysis: &Analysis, has_functions: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if args.plan.is_none() && args.tflms.is_default() {
         notes.push("no parameters given: swapping as much as TFLMSv2 does with 1/1/0/0".to_string());
@@ -172,8 +173,19 @@ fn notes(args: &Args, plan: &Plan, analysis: &Analysis) -> Vec<String> {
                 .to_string(),
         );
     }
+    let untriggered = plan
+        .swaps
+        .iter()
+        .flat_map(|swap| &swap.swap_ins)
+        .filter(|swap_in| swap_in.triggers.is_empty())
+        .count();
+    if untriggered > 0 {
+        notes
+            .push(format!("{untriggered} swap-ins have no trigger and start as soon as their tensor is out"));
+    }
     if plan.swaps.is_empty() {
-        notes.push(format!("nothing to swap among {} nodes", analysis.graph.len()));
+        let functions = if has_functions { "; the bodies of its functions are not rewritten" } else { "" };
+        notes.push(format!("nothing to swap among the graph's {} nodes{functions}", analysis.graph.len()));
     }
     notes
 }
