@@ -8,7 +8,7 @@ use tf_lms::format::{Edits, Encoding, FormatError, Kind, Model, ReadOptions, Sou
 use tf_lms::graph::{Device, Graph};
 use tf_lms::ops::OpRegistry;
 use tf_lms::plan::{Analysis, Plan, tflms};
-use tf_lms::proto::tensorflow::GraphDef;
+use tf_lms::proto::tensorflow::{GraphDef, OpList};
 use tf_lms::rewrite;
 use tf_lms::shape::{Shapes, Sizes};
 
@@ -158,6 +158,21 @@ fn unknown_fields_in_text_are_kept() {
     assert!(rewritten.edited(&edits, Encoding::Text).unwrap().to_vec() == text.into_bytes());
     let lossy = model.edited(&Edits::default(), Encoding::Binary);
     assert!(matches!(lossy, Err(FormatError::LossyConversion { .. })));
+}
+
+#[test]
+fn the_body_of_a_function_is_a_graph() {
+    let (_, model) = read(Path::new("testdata/mnist_cnn_tf2/saved_model.pb"));
+    let functions = model.functions().unwrap();
+    let signatures = OpList { op: functions.iter().map(|function| function.signature.clone()).collect() };
+    let registry = OpRegistry::with_extra(&signatures);
+    let mut trains = false;
+    for function in &functions {
+        let graph = Graph::of_function(&model, function, &registry).unwrap();
+        assert_eq!(graph.topological().len(), graph.len());
+        trains |= graph.node_ids().any(|node| graph.op(node).name() == "Conv2DBackpropFilter");
+    }
+    assert!(trains, "{} functions", functions.len());
 }
 
 #[test]

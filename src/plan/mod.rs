@@ -11,8 +11,6 @@ mod ref_variables;
 mod swaps;
 pub mod tflms;
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 pub use analysis::Analysis;
@@ -154,14 +152,5 @@ impl Plan {
         let mut json = serde_json::to_string_pretty(self).unwrap_or_default();
         json.push('\n');
         json
-    }
-}
-
-impl fmt::Display for OrderReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            OrderReason::Serialization => "serialization",
-            OrderReason::RefVariable => "ref variable",
-        })
     }
 }

@@ -117,11 +117,6 @@ impl Shapes {
     pub fn rank(&self, tensor: TensorId) -> Option<usize> {
         self.get(tensor).map(<[i64]>::len)
     }
-
-    /// Whether all dimensions are known.
-    pub fn is_static(&self, tensor: TensorId) -> bool {
-        self.get(tensor).is_some_and(|shape| shape.iter().all(|&size| size >= 0))
-    }
 }
 
 /// The bytes of each tensor of a graph.
