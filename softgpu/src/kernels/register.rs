@@ -10,8 +10,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
-/// The GPU kernels of TensorFlow's CUDA build, as `scripts/gpu_kernels.py` lists them: ops, types, host-memory arguments.
-static TABLE: &[u8] = include_bytes!("../../data/gpu_kernels.pb");
+/// The kernels that TensorFlow's CUDA build has for a GPU, and those for any device: ops, types, host-memory arguments. The
+/// table is the one that the analysis of graphs reads; `scripts/make_op_tables.py` makes it.
+static TABLE: &[u8] = include_bytes!("../../../src/ops/gpu_kernels.pb");
+
+/// The kernels of the table that are a GPU's own. TensorFlow has those for any device without us.
+fn gpu_kernels() -> Result<impl Iterator<Item = KernelDef>, Fault> {
+    Ok(decode(TABLE)?.into_iter().filter(|kernel| kernel.device_type == "GPU"))
+}
 
 /// `DataType`s that are not plain bytes.
 const STRING: i32 = 7;
@@ -121,7 +127,7 @@ pub extern "C" fn TF_InitKernel() {
             }
         }
         let (mut eager, mut native, mut unnamed) = (0, 0, 0);
-        for kernel in decode(TABLE)? {
+        for kernel in gpu_kernels()? {
             let Some(op) = ops().get(&kernel.op) else { continue };
             // A label asks for one of several kernels for the same op and types; the CPU's have no such choice.
             if !kernel.label.is_empty()
@@ -164,9 +170,9 @@ mod tests {
 
     #[test]
     fn the_table_is_whole() {
-        let kernels = decode(TABLE).unwrap();
+        let kernels: Vec<KernelDef> = gpu_kernels().unwrap().collect();
         assert!(kernels.len() > 5000, "{}", kernels.len());
-        assert!(kernels.iter().all(|k| k.device_type == "GPU" && !k.op.is_empty()));
+        assert!(kernels.iter().all(|k| !k.op.is_empty()));
         let has = |name: &str| kernels.iter().any(|k| k.op == name);
         for name in
             ["Conv2D", "Conv3DBackpropFilterV2", "ResourceApplyAdam", "ApplyMomentum", "TensorArrayV3"]
