@@ -12,7 +12,8 @@ pub struct OutOfMemory {
 }
 
 impl OutOfMemory {
-    /// Takes a message apart.
+    /// Takes a message apart: a kernel's (`OOM when allocating …`) or that of a copy between devices, which names neither
+    /// shape nor type (`… unable to allocate output tensor. Key: SENDER;INCARNATION;RECEIVER;…`).
     pub fn of(message: &str) -> OutOfMemory {
         let shape = between(message, "shape", " and type ");
         let dtype = between(message, " and type ", " on ");
@@ -20,9 +21,17 @@ impl OutOfMemory {
         OutOfMemory {
             tensor,
             node: between(message, "{{node ", "}}").map(str::to_string),
-            device: between(message, " on ", " by allocator").map(str::to_string),
+            device: between(message, " on ", " by allocator")
+                .or_else(|| copy_receiver(message))
+                .map(str::to_string),
         }
     }
+}
+
+/// The device that a failed copy was to go to: the third part of its rendezvous key.
+fn copy_receiver(message: &str) -> Option<&str> {
+    let key = &message[message.find("unable to allocate output tensor. Key: ")?..];
+    key.lines().next()?.split(';').nth(2)
 }
 
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
@@ -44,5 +53,16 @@ mod tests {
         assert_eq!(found.node.as_deref(), Some("gradients/conv_grad/Relu"));
         assert_eq!(found.device.as_deref(), Some("/job:localhost/replica:0/task:0/device:GPU:0"));
         assert_eq!(OutOfMemory::of("no more"), OutOfMemory::default());
+    }
+
+    #[test]
+    fn a_copy_names_its_receiver() {
+        let message = "SameWorkerRecvDone unable to allocate output tensor. Key: \
+                       /job:localhost/replica:0/task:0/device:CPU:0;0000000000000001;\
+                       /job:localhost/replica:0/task:0/device:GPU:0;edge_144_net/Shape;0:0\n\t [[{{node net/Shape/_7}}]]";
+        let found = OutOfMemory::of(message);
+        assert_eq!(found.tensor, None);
+        assert_eq!(found.node.as_deref(), Some("net/Shape/_7"));
+        assert_eq!(found.device.as_deref(), Some("/job:localhost/replica:0/task:0/device:GPU:0"));
     }
 }
