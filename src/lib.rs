@@ -11,5 +11,6 @@ pub mod proto;
 pub mod rewrite;
 pub mod runtime;
 pub mod shape;
+pub mod simulate;
 pub mod train;
 pub mod verify;

@@ -23,6 +23,7 @@
 
 mod attr;
 mod error;
+mod in_place;
 mod kernels;
 mod op_info;
 mod registry;
@@ -33,6 +34,7 @@ mod tests;
 
 pub use attr::{Attr, AttrLookup};
 pub use error::OpError;
+pub use in_place::{is_persistent, passes_on, takes_over};
 pub use kernels::GpuKernel;
 pub use op_info::{MAX_PORTS, OpInfo, Port};
 pub use registry::{OpId, OpRegistry};

@@ -5,16 +5,17 @@
 
 mod analysis;
 mod digest;
+mod draft;
 mod eligible;
 mod filters;
 mod ref_variables;
-mod swaps;
 pub mod tflms;
 
 use serde::{Deserialize, Serialize};
 
 pub use analysis::Analysis;
 pub use digest::graph_digest;
+pub use draft::{Draft, NodeOrder, TensorSwap, TensorUse, UnknownName};
 pub use eligible::{NotSwappable, swappable};
 pub use filters::{Filters, NameOrType};
 

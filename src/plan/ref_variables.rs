@@ -5,10 +5,9 @@
 //! waits for a swap-in, the update of the variable could overtake it. Most optimizers order the two anyway, since they
 //! gate gradients by op. Where a graph does not, an edge is added.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use super::swaps::TensorSwap;
-use super::{Analysis, Order, OrderReason};
+use super::{Analysis, Draft, NodeOrder, OrderReason};
 use crate::graph::{Graph, NodeId, RefVariables, reach};
 
 /// A reader and an update of one variable.
@@ -18,13 +17,13 @@ type Pair = (NodeId, NodeId);
 ///
 /// Where no edge can do that, because of branches or loops or since nobody knows what a step runs, the swaps that would
 /// delay the reader are dropped.
-pub(super) fn guard(analysis: &Analysis, swaps: &mut Vec<TensorSwap>, orders: &mut Vec<Order>) {
+pub(super) fn guard(analysis: &Analysis, draft: &mut Draft) {
     let variables = &analysis.ref_variables;
     if variables.all().is_empty() {
         return;
     }
     loop {
-        let pairs = unordered_pairs(analysis, variables, swaps, orders);
+        let pairs = unordered_pairs(analysis, variables, draft);
         // An edge must not make the step run what it did not run before.
         let may_order = |&(reader, update): &Pair| {
             analysis.step.certainly_contains(reader)
@@ -33,34 +32,22 @@ pub(super) fn guard(analysis: &Analysis, swaps: &mut Vec<TensorSwap>, orders: &m
         };
         let (guarded, impossible): (Vec<Pair>, Vec<Pair>) = pairs.into_iter().partition(may_order);
         if impossible.is_empty() {
-            orders.extend(guarded.into_iter().map(|pair| order(analysis.graph, pair)));
+            let order = |(before, after)| NodeOrder { before, after, reason: OrderReason::RefVariable };
+            draft.orders.extend(guarded.into_iter().map(order));
             return;
         }
         // Each round drops what delays one reader at least, so this ends.
         let readers: Vec<NodeId> = impossible.into_iter().map(|(reader, _)| reader).collect();
-        drop_delays(analysis.graph, swaps, orders, &readers);
-    }
-}
-
-fn order(graph: &Graph, (reader, update): Pair) -> Order {
-    Order {
-        before: graph.name(reader).to_string(),
-        after: graph.name(update).to_string(),
-        reason: OrderReason::RefVariable,
+        drop_delays(analysis.graph, draft, &readers);
     }
 }
 
 /// The readers that a swap may delay with the updates of the same step that nothing orders them against.
-fn unordered_pairs(
-    analysis: &Analysis,
-    variables: &RefVariables,
-    swaps: &[TensorSwap],
-    orders: &[Order],
-) -> Vec<Pair> {
+fn unordered_pairs(analysis: &Analysis, variables: &RefVariables, draft: &Draft) -> Vec<Pair> {
     let graph = analysis.graph;
-    let delayed = downstream(graph, held_back(graph, swaps, orders));
+    let delayed = downstream(graph, held_back(draft));
     // Where it is not known what a step runs, it is what depends on a swapped tensor.
-    let dependent = downstream(graph, swaps.iter().map(|swap| graph.producer(swap.tensor)).collect());
+    let dependent = downstream(graph, draft.swaps.iter().map(|swap| graph.producer(swap.tensor)).collect());
     let in_step = |update: &NodeId| match analysis.step.is_known() {
         true => analysis.step.contains(*update),
         false => dependent[update.index()],
@@ -75,7 +62,7 @@ fn unordered_pairs(
     if wanted.is_empty() {
         return wanted;
     }
-    let order = order_with(analysis, swaps, orders);
+    let order = order_with(analysis, draft);
     let forward = unreached(&order, &wanted, |(reader, update)| (reader, update));
     let mut unordered = unreached(&order, &forward, |(reader, update)| (update, reader));
     unordered.sort_unstable();
@@ -90,23 +77,18 @@ struct PlannedOrder<'a> {
     added: HashMap<NodeId, Vec<NodeId>>,
 }
 
-fn order_with<'a>(analysis: &'a Analysis, swaps: &[TensorSwap], orders: &[Order]) -> PlannedOrder<'a> {
+fn order_with<'a>(analysis: &'a Analysis, draft: &Draft) -> PlannedOrder<'a> {
     let graph = analysis.graph;
     let levels = 0..analysis.levels.count() as u32;
     let nodes = levels.flat_map(|level| analysis.levels.nodes(level)).copied().collect();
     let mut added: HashMap<NodeId, Vec<NodeId>> = HashMap::new();
-    for swap_in in swaps.iter().flat_map(|swap| &swap.uses) {
+    for swap_in in draft.swaps.iter().flat_map(|swap| &swap.uses) {
         for &trigger in &swap_in.triggers {
             added.entry(trigger).or_default().extend(&swap_in.consumers);
         }
     }
-    if !orders.is_empty() {
-        let by_name: HashMap<&str, NodeId> = graph.node_ids().map(|node| (graph.name(node), node)).collect();
-        for order in orders {
-            if let (Some(&before), Some(&after)) = (by_name.get(&*order.before), by_name.get(&*order.after)) {
-                added.entry(before).or_default().push(after);
-            }
-        }
+    for order in &draft.orders {
+        added.entry(order.before).or_default().push(order.after);
     }
     PlannedOrder { graph, nodes, added }
 }
@@ -137,15 +119,11 @@ fn unreached(order: &PlannedOrder, pairs: &[Pair], ends: impl Fn(Pair) -> Pair) 
 }
 
 /// The nodes that wait for something that they did not wait for before.
-fn held_back(graph: &Graph, swaps: &[TensorSwap], orders: &[Order]) -> Vec<NodeId> {
-    let consumers = swaps.iter().flat_map(|swap| &swap.uses).flat_map(|swap_in| &swap_in.consumers);
-    let waiting = swaps.iter().flat_map(|swap| &swap.waiting);
-    let mut held: Vec<NodeId> = consumers.chain(waiting).copied().collect();
-    if !orders.is_empty() {
-        let after: HashSet<&str> = orders.iter().map(|order| &*order.after).collect();
-        held.extend(graph.node_ids().filter(|&node| after.contains(graph.name(node))));
-    }
-    held
+fn held_back(draft: &Draft) -> Vec<NodeId> {
+    let consumers = draft.swaps.iter().flat_map(|swap| &swap.uses).flat_map(|swap_in| &swap_in.consumers);
+    let waiting = draft.swaps.iter().flat_map(|swap| &swap.waiting);
+    let after = draft.orders.iter().map(|order| &order.after);
+    consumers.chain(waiting).chain(after).copied().collect()
 }
 
 /// Which nodes wait for one of these, themselves included.
@@ -166,7 +144,7 @@ fn downstream(graph: &Graph, mut open: Vec<NodeId>) -> Vec<bool> {
 }
 
 /// Drops whatever makes one of these readers wait.
-fn drop_delays(graph: &Graph, swaps: &mut Vec<TensorSwap>, orders: &mut Vec<Order>, readers: &[NodeId]) {
+fn drop_delays(graph: &Graph, draft: &mut Draft, readers: &[NodeId]) {
     let mut leads_to_reader = vec![false; graph.len()];
     let mut open = readers.to_vec();
     while let Some(node) = open.pop() {
@@ -174,12 +152,10 @@ fn drop_delays(graph: &Graph, swaps: &mut Vec<TensorSwap>, orders: &mut Vec<Orde
             open.extend(graph.predecessors(node).filter(|from| from.index() < graph.len()));
         }
     }
-    let held: HashSet<&str> =
-        graph.node_ids().filter(|node| leads_to_reader[node.index()]).map(|node| graph.name(node)).collect();
-    orders.retain(|order| !held.contains(&*order.after));
-    for swap in swaps.iter_mut() {
+    draft.orders.retain(|order| !leads_to_reader[order.after.index()]);
+    for swap in &mut draft.swaps {
         swap.waiting.retain(|node| !leads_to_reader[node.index()]);
         swap.uses.retain(|swap_in| !swap_in.consumers.iter().any(|node| leads_to_reader[node.index()]));
     }
-    swaps.retain(|swap| !swap.uses.is_empty());
+    draft.swaps.retain(|swap| !swap.uses.is_empty());
 }

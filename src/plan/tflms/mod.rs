@@ -16,8 +16,7 @@ pub use parameters::{LevelSlice, LevelSliceError, Mode, Parameters, SyncMode, Sy
 
 use std::collections::HashSet;
 
-use super::swaps::{TensorSwap, TensorUse};
-use super::{Analysis, Plan, ref_variables, swappable};
+use super::{Analysis, Draft, Plan, TensorSwap, TensorUse, ref_variables, swappable};
 use crate::graph::{Device, DeviceError, Graph, NodeId, TensorId};
 use crate::ops::OpId;
 use trigger::TriggerSearch;
@@ -75,18 +74,27 @@ pub enum TflmsError {
 ///
 /// If one of the GPUs to edit is no device name, or levels are to be serialized and nobody said what a step runs.
 pub fn plan(analysis: &Analysis, parameters: &Parameters, host_device: &Device) -> Result<Plan, TflmsError> {
+    let draft = draft(analysis, parameters)?;
+    let mut plan = Plan::new(analysis, NAME, &host_device.to_string());
+    plan.parameters = serde_json::to_value(parameters).unwrap_or_default();
+    (plan.swaps, plan.orders) = draft.named(analysis);
+    Ok(plan)
+}
+
+/// The same in numbers.
+///
+/// # Errors
+///
+/// As [`plan`].
+pub fn draft(analysis: &Analysis, parameters: &Parameters) -> Result<Draft, TflmsError> {
     let serializes = !parameters.serialization.is_empty() || parameters.serialization_by_size.is_some();
     if serializes && !analysis.step.is_known() {
         return Err(TflmsError::UnknownStep);
     }
     let planner = Planner::new(analysis, parameters)?;
-    let mut plan = Plan::new(analysis, NAME, &host_device.to_string());
-    plan.parameters = serde_json::to_value(parameters).unwrap_or_default();
-    let mut swaps = planner.swaps();
-    plan.orders = serialize::orders(&planner);
-    ref_variables::guard(analysis, &mut swaps, &mut plan.orders);
-    plan.swaps = swaps.into_iter().map(|swap| swap.named(analysis)).collect();
-    Ok(plan)
+    let mut draft = Draft { swaps: planner.swaps(), orders: serialize::orders(&planner) };
+    ref_variables::guard(analysis, &mut draft);
+    Ok(draft)
 }
 
 /// What the parts of the strategy share.

@@ -2,11 +2,11 @@
 
 use super::Planner;
 use crate::graph::NodeId;
-use crate::plan::{Analysis, Order, OrderReason};
+use crate::plan::{NodeOrder, OrderReason};
 
 /// The edges that serialize the chosen levels.
-pub(super) fn orders(planner: &Planner) -> Vec<Order> {
-    let Analysis { graph, levels, .. } = planner.analysis;
+pub(super) fn orders(planner: &Planner) -> Vec<NodeOrder> {
+    let levels = &planner.analysis.levels;
     let mut chosen = vec![false; levels.count()];
     for slice in &planner.parameters.serialization {
         for level in slice.levels(levels.count()) {
@@ -22,11 +22,7 @@ pub(super) fn orders(planner: &Planner) -> Vec<Order> {
     let mut orders = Vec::new();
     for level in (0..levels.count()).filter(|&level| chosen[level]) {
         for (before, after) in chain(planner, level as u32) {
-            orders.push(Order {
-                before: graph.name(before).to_string(),
-                after: graph.name(after).to_string(),
-                reason: OrderReason::Serialization,
-            });
+            orders.push(NodeOrder { before, after, reason: OrderReason::Serialization });
         }
     }
     orders

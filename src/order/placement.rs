@@ -1,0 +1,115 @@
+//! Where ops run and where their tensors lie.
+
+use crate::graph::{Device, Graph, NodeId, Rows, TensorId};
+use crate::ops::OpRegistry;
+use crate::proto::tensorflow::op_def::ArgDef;
+
+/// A memory, and the processor that works on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// The host.
+    Host,
+    /// A GPU, by its number in [`Placement::gpus`].
+    Gpu(u16),
+}
+
+impl Place {
+    /// The host as 0, the GPUs from 1.
+    pub fn index(self) -> usize {
+        match self {
+            Place::Host => 0,
+            Place::Gpu(gpu) => usize::from(gpu) + 1,
+        }
+    }
+}
+
+/// Where each op runs and each tensor lies, as TensorFlow's placer would have it on a machine with the GPUs that the graph
+/// names: what names no device goes to the first GPU if it has a kernel for one, to the host if not.
+///
+/// Placeholders are on the host: that is where what is fed comes from. All that works on a resource is where the resource
+/// is.
+#[derive(Debug)]
+pub struct Placement {
+    gpus: Vec<Device>,
+    ops: Vec<Place>,
+    outputs: Vec<Place>,
+    inputs: Rows<Place>,
+}
+
+impl Placement {
+    /// Places all ops of a graph.
+    pub fn of(graph: &Graph) -> Placement {
+        let mut gpus: Vec<Device> = Vec::new();
+        let number = |gpu: &Device, gpus: &mut Vec<Device>| {
+            let known = gpus.iter().position(|other| other == gpu);
+            known.unwrap_or_else(|| {
+                gpus.push(gpu.clone());
+                gpus.len() - 1
+            }) as u16
+        };
+        let of_device: Vec<Place> = graph
+            .devices()
+            .iter()
+            .map(|device| match device.gpu() {
+                Some(gpu) => Place::Gpu(number(&gpu, &mut gpus)),
+                None => Place::Host,
+            })
+            .collect();
+        let mut placement = Placement {
+            gpus,
+            ops: Vec::with_capacity(graph.len()),
+            outputs: vec![Place::Host; graph.tensor_count()],
+            inputs: Rows::with_capacity(graph.len(), graph.len() * 2),
+        };
+        for node in graph.node_ids() {
+            placement.place(graph, node, of_device[graph.device_index(node)]);
+        }
+        placement
+    }
+
+    /// Places a node and its arguments.
+    fn place(&mut self, graph: &Graph, node: NodeId, named: Place) {
+        let (op, attrs) = (graph.op(node), graph.attrs(node));
+        let is_fed = matches!(op.name(), "Placeholder" | "PlaceholderV2");
+        let kernel = if named == Place::Host || is_fed { None } else { op.gpu_kernel(&attrs) };
+        // Of the ops of others nothing is known; whoever names a GPU for one has a kernel.
+        let is_foreign = OpRegistry::builtin().id(op.name()).is_none();
+        let place = if kernel.is_some() || is_foreign { named } else { Place::Host };
+        self.ops.push(place);
+        let in_place = |args: &[ArgDef], arg: usize| match kernel {
+            Some(kernel) if kernel.host_memory_arg(&args[arg].name) => Place::Host,
+            _ => place,
+        };
+        if place != Place::Host {
+            for (port, tensor) in op.output_ports(&attrs).unwrap_or_default().iter().zip(graph.outputs(node))
+            {
+                self.outputs[tensor.index()] = in_place(op.outputs(), port.arg);
+            }
+        }
+        let ports = op.input_ports(&attrs).unwrap_or_default();
+        for slot in 0..graph.data_inputs(node).len() {
+            self.inputs.push(ports.get(slot).map_or(place, |port| in_place(op.inputs(), port.arg)));
+        }
+        self.inputs.end_row();
+    }
+
+    /// The GPUs that the graph's ops are on.
+    pub fn gpus(&self) -> &[Device] {
+        &self.gpus
+    }
+
+    /// Where an op runs.
+    pub fn op(&self, node: NodeId) -> Place {
+        self.ops[node.index()]
+    }
+
+    /// Where an output lies when its producer has made it.
+    pub fn output(&self, tensor: TensorId) -> Place {
+        self.outputs[tensor.index()]
+    }
+
+    /// Where an op wants its inputs, in their order.
+    pub fn inputs(&self, node: NodeId) -> &[Place] {
+        self.inputs.row(node.index())
+    }
+}

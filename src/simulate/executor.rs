@@ -1,0 +1,419 @@
+//! TensorFlow's executor, with the clocks of a host and its GPUs.
+//!
+//! One thread of the host takes ops from a queue and launches them. What becomes ready by a launch goes behind in a queue of
+//! its own that is worked off first; what becomes ready by the end of a copy comes later. A GPU has three engines that
+//! work in order, each on its own: compute, copies out, copies in. An op's outputs are allocated when it is launched,
+//! and its inputs given up as soon as it is launched, since whoever gets their memory runs behind it on the same engine. A
+//! copy gives its source up when it is done.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::Machine;
+use super::outcome::{GpuOutcome, Observer, OutOfMemory, Outcome};
+use super::pool::{Chunk, Pool};
+use super::program::{Buffer, NONE, Program};
+use crate::order::Place;
+
+/// Runs a step.
+///
+/// # Errors
+///
+/// If memory runs out and nothing that is under way will free any.
+pub fn simulate(
+    program: &Program,
+    machine: &Machine,
+    observer: &mut impl Observer,
+) -> Result<Outcome, OutOfMemory> {
+    let mut run = Run::new(program, machine, observer)?;
+    for op in 0..program.ops.len() as u32 {
+        if program.ops[op as usize].waits == 0 {
+            run.scheduled.push_back(op);
+        }
+    }
+    loop {
+        while let Some(op) = run.inline.pop_front().or_else(|| run.scheduled.pop_front()) {
+            run.complete_until(run.host_seconds);
+            run.launch(op)?;
+        }
+        if !run.complete_next() {
+            break;
+        }
+    }
+    Ok(run.outcome())
+}
+
+/// What memory a GPU has.
+enum Memory {
+    /// So much, in one pool.
+    Pool(Pool),
+    /// Without end: only counted.
+    Counted(u64),
+}
+
+/// Where a buffer is.
+#[derive(Clone, Copy)]
+enum Held {
+    Nowhere,
+    Counted,
+    Chunk(Chunk),
+}
+
+struct Gpu {
+    memory: Memory,
+    /// When each engine is free.
+    compute: f64,
+    out: f64,
+    into: f64,
+    outcome: GpuOutcome,
+}
+
+/// The end of a copy: when, in which order among equals, which.
+type Event = Reverse<(u64, u32, u32)>;
+
+struct Run<'a, O> {
+    program: &'a Program,
+    machine: &'a Machine,
+    observer: &'a mut O,
+    waits: Vec<u32>,
+    /// For each tensor the one whose buffer it is in.
+    buffers: Vec<u32>,
+    /// For each buffer how many inputs are still to read it.
+    readers: Vec<u32>,
+    held: Vec<Held>,
+    gpus: Vec<Gpu>,
+    scheduled: VecDeque<u32>,
+    inline: VecDeque<u32>,
+    events: BinaryHeap<Event>,
+    event_count: u32,
+    host_seconds: f64,
+    host_bytes: u64,
+    host_peak_bytes: u64,
+    finished: u32,
+}
+
+impl<'a, O: Observer> Run<'a, O> {
+    fn new(program: &'a Program, machine: &'a Machine, observer: &'a mut O) -> Result<Self, OutOfMemory> {
+        let mut gpus = Vec::with_capacity(program.persistent.len());
+        for (number, sizes) in program.persistent.iter().enumerate() {
+            let memory = match machine.memory_bytes(number) {
+                Some(bytes) => Memory::Pool(Pool::new(bytes)),
+                None => Memory::Counted(0),
+            };
+            let outcome = GpuOutcome::default();
+            let mut gpu = Gpu { memory, compute: 0.0, out: 0.0, into: 0.0, outcome };
+            for &bytes in sizes {
+                if gpu.allocate(bytes).is_none() {
+                    return Err(OutOfMemory {
+                        gpu: number,
+                        op: None,
+                        wanted_bytes: bytes,
+                        used_bytes: gpu.used_bytes(),
+                    });
+                }
+            }
+            gpu.outcome.persistent_bytes = gpu.used_bytes();
+            gpu.outcome.peak_bytes = gpu.used_bytes();
+            observer.memory(0.0, Place::Gpu(number as u16), gpu.used_bytes());
+            gpus.push(gpu);
+        }
+        let tensors = program.tensors.len();
+        Ok(Run {
+            program,
+            machine,
+            observer,
+            waits: program.ops.iter().map(|op| op.waits).collect(),
+            buffers: vec![NONE; tensors],
+            readers: vec![0; tensors],
+            held: vec![Held::Nowhere; tensors],
+            gpus,
+            scheduled: VecDeque::new(),
+            inline: VecDeque::new(),
+            events: BinaryHeap::new(),
+            event_count: 0,
+            host_seconds: 0.0,
+            host_bytes: 0,
+            host_peak_bytes: 0,
+            finished: 0,
+        })
+    }
+
+    fn launch(&mut self, op: u32) -> Result<(), OutOfMemory> {
+        let entry = &self.program.ops[op as usize];
+        if entry.is_copy {
+            return self.launch_copy(op);
+        }
+        let unread = self.make_outputs(op)?;
+        let workspace = match entry.from {
+            Place::Gpu(gpu) if entry.workspace_bytes > 0 => {
+                Some((gpu, self.allocate(op, Place::Gpu(gpu), entry.workspace_bytes)?))
+            }
+            _ => None,
+        };
+        let start = self.host_seconds;
+        match entry.from {
+            Place::Host => self.host_seconds += self.machine.host_op_seconds.max(entry.seconds.min(1e-3)),
+            Place::Gpu(gpu) => {
+                let engine = &mut self.gpus[usize::from(gpu)];
+                self.host_seconds += self.machine.host_op_seconds;
+                if self.machine.synchronous {
+                    self.host_seconds += entry.seconds;
+                    engine.compute = self.host_seconds;
+                    self.observer.compute(op, entry.from, start, self.host_seconds);
+                } else {
+                    let start = engine.compute.max(self.host_seconds);
+                    engine.compute = start + entry.seconds;
+                    self.observer.compute(op, entry.from, start, engine.compute);
+                }
+                engine.outcome.compute_seconds += entry.seconds;
+            }
+        }
+        self.finished += 1;
+        if let Some((gpu, held)) = workspace {
+            self.give_back(Place::Gpu(gpu), held, entry.workspace_bytes);
+        }
+        if unread {
+            for tensor in entry.first_tensor..entry.first_tensor + entry.tensors {
+                if self.program.tensors[tensor as usize].uses == 0 && self.buffers[tensor as usize] == tensor
+                {
+                    self.free(tensor);
+                }
+            }
+        }
+        let program = self.program;
+        for &tensor in program.reads.row(op as usize) {
+            self.give_up(tensor);
+        }
+        for &next in program.successors.row(op as usize) {
+            self.waits[next as usize] -= 1;
+            if self.waits[next as usize] == 0 {
+                self.inline.push_back(next);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a copy as soon as its engine, and what was launched on the GPU so far, lets it.
+    fn launch_copy(&mut self, op: u32) -> Result<(), OutOfMemory> {
+        self.make_outputs(op)?;
+        let entry = &self.program.ops[op as usize];
+        let copied = self.program.tensors.get(entry.first_tensor as usize).filter(|_| entry.tensors > 0);
+        let bytes = copied.map_or(0, |tensor| tensor.bytes);
+        self.host_seconds += self.machine.host_op_seconds;
+        let is_swap = bytes > 0;
+        let end = match (entry.from, entry.to) {
+            (Place::Gpu(gpu), to) => {
+                let rate = self.machine.out_bytes_per_second;
+                let latency = self.machine.link_latency_seconds;
+                let engine = &mut self.gpus[usize::from(gpu)];
+                let start = self.host_seconds.max(engine.out).max(engine.compute);
+                let seconds = latency + bytes as f64 / rate;
+                engine.out = start + seconds;
+                engine.outcome.out_bytes += if to == Place::Host { bytes } else { 0 };
+                if is_swap {
+                    engine.outcome.out_seconds += seconds;
+                    self.observer.copy(op, Place::Gpu(gpu), true, start, engine.out);
+                }
+                engine.out
+            }
+            (Place::Host, Place::Gpu(gpu)) => {
+                let rate = self.machine.in_bytes_per_second;
+                let latency = self.machine.link_latency_seconds;
+                let engine = &mut self.gpus[usize::from(gpu)];
+                let start = self.host_seconds.max(engine.into).max(engine.compute);
+                let seconds = latency + bytes as f64 / rate;
+                engine.into = start + seconds;
+                engine.outcome.in_bytes += bytes;
+                if is_swap {
+                    engine.outcome.in_seconds += seconds;
+                    self.observer.copy(op, Place::Gpu(gpu), false, start, engine.into);
+                }
+                engine.into
+            }
+            (Place::Host, Place::Host) => self.host_seconds,
+        };
+        let noticed = end + self.machine.notice_seconds;
+        self.event_count += 1;
+        // The bits of times that are not negative have the order of the times.
+        self.events.push(Reverse((noticed.to_bits(), self.event_count, op)));
+        Ok(())
+    }
+
+    /// Ends all copies that are done by a time.
+    fn complete_until(&mut self, seconds: f64) {
+        while let Some(Reverse((end, _, op))) = self.events.peek().copied() {
+            if f64::from_bits(end) > seconds {
+                return;
+            }
+            self.events.pop();
+            self.complete(op);
+        }
+    }
+
+    /// Waits for the next copy to end. Whether there was one.
+    fn complete_next(&mut self) -> bool {
+        let Some(Reverse((end, _, op))) = self.events.pop() else { return false };
+        self.host_seconds = self.host_seconds.max(f64::from_bits(end));
+        self.complete(op);
+        true
+    }
+
+    fn complete(&mut self, op: u32) {
+        self.finished += 1;
+        let program = self.program;
+        for &tensor in program.reads.row(op as usize) {
+            self.give_up(tensor);
+        }
+        for &next in program.successors.row(op as usize) {
+            self.waits[next as usize] -= 1;
+            if self.waits[next as usize] == 0 {
+                self.scheduled.push_back(next);
+            }
+        }
+    }
+
+    /// Finds a buffer for each output. Whether nobody reads one of them.
+    fn make_outputs(&mut self, op: u32) -> Result<bool, OutOfMemory> {
+        let program = self.program;
+        let entry = &program.ops[op as usize];
+        let reads = program.reads.row(op as usize);
+        let mut unread = false;
+        let mut taken = NONE;
+        for number in entry.first_tensor..entry.first_tensor + entry.tensors {
+            let tensor = &program.tensors[number as usize];
+            let buffer = match tensor.buffer {
+                Buffer::Persistent => NONE,
+                Buffer::Input(slot) => match reads.get(slot as usize) {
+                    Some(&input) => self.buffers[input as usize],
+                    None => NONE,
+                },
+                Buffer::DyingInput if taken == NONE => {
+                    let dies = |buffer: u32| {
+                        buffer != NONE
+                            && self.readers[buffer as usize] == 1
+                            && program.tensors[buffer as usize].bytes == tensor.bytes
+                            && program.tensors[buffer as usize].place == tensor.place
+                    };
+                    let inputs = reads.iter().map(|&input| self.buffers[input as usize]);
+                    taken = inputs.into_iter().find(|&buffer| dies(buffer)).unwrap_or(NONE);
+                    if taken == NONE { number } else { taken }
+                }
+                Buffer::DyingInput | Buffer::Own => number,
+            };
+            self.buffers[number as usize] = buffer;
+            unread |= tensor.uses == 0;
+            if buffer == NONE {
+                continue;
+            }
+            self.readers[buffer as usize] += tensor.uses;
+            if buffer == number && tensor.bytes > 0 {
+                self.held[number as usize] = self.allocate(op, tensor.place, tensor.bytes)?;
+                self.observer.allocated(number, tensor.place, tensor.bytes);
+            }
+        }
+        Ok(unread)
+    }
+
+    /// One input fewer is to read a tensor.
+    fn give_up(&mut self, tensor: u32) {
+        let buffer = self.buffers[tensor as usize];
+        if buffer == NONE {
+            return;
+        }
+        self.readers[buffer as usize] -= 1;
+        if self.readers[buffer as usize] == 0 {
+            self.free(buffer);
+        }
+    }
+
+    fn free(&mut self, buffer: u32) {
+        let tensor = &self.program.tensors[buffer as usize];
+        let held = std::mem::replace(&mut self.held[buffer as usize], Held::Nowhere);
+        if !matches!(held, Held::Nowhere) {
+            self.give_back(tensor.place, held, tensor.bytes);
+            self.observer.freed(buffer);
+        }
+    }
+
+    /// Takes memory; where there is none, waits for copies to give up theirs.
+    fn allocate(&mut self, op: u32, place: Place, bytes: u64) -> Result<Held, OutOfMemory> {
+        let Place::Gpu(number) = place else {
+            self.host_bytes += bytes;
+            self.host_peak_bytes = self.host_peak_bytes.max(self.host_bytes);
+            self.observer.memory(self.host_seconds, place, self.host_bytes);
+            return Ok(Held::Counted);
+        };
+        let number = usize::from(number);
+        loop {
+            let gpu = &mut self.gpus[number];
+            if let Some(held) = gpu.allocate(bytes) {
+                let used = gpu.used_bytes();
+                if used > gpu.outcome.peak_bytes {
+                    gpu.outcome.peak_bytes = used;
+                    gpu.outcome.peak_op = Some(op);
+                    gpu.outcome.peak_seconds = self.host_seconds;
+                }
+                self.observer.memory(self.host_seconds, place, used);
+                return Ok(held);
+            }
+            let waited_from = self.host_seconds;
+            if !self.complete_next() {
+                return Err(OutOfMemory {
+                    gpu: number,
+                    op: Some(op),
+                    wanted_bytes: bytes,
+                    used_bytes: self.gpus[number].used_bytes(),
+                });
+            }
+            self.gpus[number].outcome.waited_seconds += self.host_seconds - waited_from;
+        }
+    }
+
+    fn give_back(&mut self, place: Place, held: Held, bytes: u64) {
+        let used = match place {
+            Place::Host => {
+                self.host_bytes -= bytes;
+                self.host_bytes
+            }
+            Place::Gpu(number) => {
+                let gpu = &mut self.gpus[usize::from(number)];
+                match (&mut gpu.memory, held) {
+                    (Memory::Pool(pool), Held::Chunk(chunk)) => pool.free(chunk),
+                    (Memory::Counted(used), Held::Counted) => *used -= bytes,
+                    _ => {}
+                }
+                gpu.used_bytes()
+            }
+        };
+        self.observer.memory(self.host_seconds, place, used);
+    }
+
+    fn outcome(self) -> Outcome {
+        let ends = self.gpus.iter().flat_map(|gpu| [gpu.compute, gpu.out, gpu.into]);
+        debug_assert_eq!(self.finished as usize, self.program.ops.len(), "an op was never ready");
+        Outcome {
+            step_seconds: ends.fold(self.host_seconds, f64::max),
+            host_peak_bytes: self.host_peak_bytes,
+            gpus: self.gpus.into_iter().map(|gpu| gpu.outcome).collect(),
+        }
+    }
+}
+
+impl Gpu {
+    fn allocate(&mut self, bytes: u64) -> Option<Held> {
+        match &mut self.memory {
+            Memory::Pool(pool) => pool.allocate(bytes).map(Held::Chunk),
+            Memory::Counted(used) => {
+                *used += bytes;
+                Some(Held::Counted)
+            }
+        }
+    }
+
+    fn used_bytes(&self) -> u64 {
+        match &self.memory {
+            Memory::Pool(pool) => pool.used_bytes(),
+            Memory::Counted(used) => *used,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What a simulated step says.
+
+use crate::order::Place;
+
+/// What came of a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// How long it took.
+    pub step_seconds: f64,
+    /// The most host memory that copies from GPUs took at a time.
+    pub host_peak_bytes: u64,
+    /// What each GPU saw.
+    pub gpus: Vec<GpuOutcome>,
+}
+
+/// What one GPU saw of a step.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct GpuOutcome {
+    /// Variables and constants.
+    pub persistent_bytes: u64,
+    /// The most memory in use at a time.
+    pub peak_bytes: u64,
+    /// The entry of the program that needed it; none if that is what is persistent.
+    pub peak_op: Option<u32>,
+    /// When, on the host's clock.
+    pub peak_seconds: f64,
+    /// Bytes copied to the host.
+    pub out_bytes: u64,
+    /// Bytes copied from the host.
+    pub in_bytes: u64,
+    /// How long the GPU computed.
+    pub compute_seconds: f64,
+    /// How long bytes went out.
+    pub out_seconds: f64,
+    /// How long bytes came in.
+    pub in_seconds: f64,
+    /// How long the host waited for memory that copies were to free.
+    pub waited_seconds: f64,
+}
+
+/// Memory that runs out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// On which GPU.
+    pub gpu: usize,
+    /// The entry of the program that asked; none if what is persistent does not fit.
+    pub op: Option<u32>,
+    /// How much it asked for.
+    pub wanted_bytes: u64,
+    /// How much was in use.
+    pub used_bytes: u64,
+}
+
+/// Watches a step as it is simulated. Entries and tensors are numbers of the program.
+pub trait Observer {
+    /// So much memory is in use somewhere from now on.
+    fn memory(&mut self, _seconds: f64, _place: Place, _bytes: u64) {}
+    /// A tensor got a buffer of its own.
+    fn allocated(&mut self, _tensor: u32, _place: Place, _bytes: u64) {}
+    /// The buffer that a tensor got is free again.
+    fn freed(&mut self, _tensor: u32) {}
+    /// An entry keeps a GPU busy.
+    fn compute(&mut self, _op: u32, _gpu: Place, _start_seconds: f64, _end_seconds: f64) {}
+    /// An entry keeps the link busy, out or in.
+    fn copy(&mut self, _op: u32, _gpu: Place, _is_out: bool, _start_seconds: f64, _end_seconds: f64) {}
+}
+
+/// Watches nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {}
