@@ -283,10 +283,11 @@ impl<'a, O: Observer> Run<'a, O> {
             let tensor = &program.tensors[number as usize];
             let buffer = match tensor.buffer {
                 Buffer::Persistent => NONE,
-                Buffer::Input(slot) => match reads.get(slot as usize) {
-                    Some(&input) => self.buffers[input as usize],
-                    None => NONE,
-                },
+                Buffer::Input(slot) => self.buffer_of(reads.get(slot as usize).copied().unwrap_or(NONE)),
+                Buffer::AnyInput => {
+                    let first = reads.iter().copied().find(|&input| input != NONE);
+                    self.buffer_of(first.unwrap_or(NONE))
+                }
                 Buffer::DyingInput if taken == NONE => {
                     let dies = |buffer: u32| {
                         buffer != NONE
@@ -294,7 +295,7 @@ impl<'a, O: Observer> Run<'a, O> {
                             && program.tensors[buffer as usize].bytes == tensor.bytes
                             && program.tensors[buffer as usize].place == tensor.place
                     };
-                    let inputs = reads.iter().map(|&input| self.buffers[input as usize]);
+                    let inputs = reads.iter().map(|&input| self.buffer_of(input));
                     taken = inputs.into_iter().find(|&buffer| dies(buffer)).unwrap_or(NONE);
                     if taken == NONE { number } else { taken }
                 }
@@ -314,9 +315,14 @@ impl<'a, O: Observer> Run<'a, O> {
         Ok(unread)
     }
 
+    /// The buffer that a tensor is in; none if it is there in each step anyway.
+    fn buffer_of(&self, tensor: u32) -> u32 {
+        self.buffers.get(tensor as usize).copied().unwrap_or(NONE)
+    }
+
     /// One input fewer is to read a tensor.
     fn give_up(&mut self, tensor: u32) {
-        let buffer = self.buffers[tensor as usize];
+        let buffer = self.buffer_of(tensor);
         if buffer == NONE {
             return;
         }

@@ -3,6 +3,7 @@
 //! An [`Outline`] is what a step of a graph runs, a [`Program`] the same with a plan, and [`simulate`] goes through it as
 //! TensorFlow's executor would. Memory and time come from one run: when memory is free depends on when copies are done.
 
+mod constants;
 mod executor;
 mod liveness;
 mod outcome;

@@ -2,15 +2,12 @@
 
 use std::collections::HashSet;
 
+use super::constants::LARGEST_FOLDED_BYTES;
 use super::pool::in_chunks;
 use crate::graph::{Graph, NodeId, TensorId};
 use crate::ops::{Attr, AttrLookup};
 use crate::order::{Place, Placement};
 use crate::plan::Analysis;
-
-/// TensorFlow computes an op with constant inputs beforehand if its result has fewer bytes, and keeps it as a constant
-/// (`ConstantFoldingOptions::max_constant_size_in_bytes`).
-const LARGEST_FOLDED_BYTES: u64 = 10 << 20;
 
 /// For each GPU the sizes, in whole chunks, of all that is there when a step begins.
 ///
@@ -20,35 +17,44 @@ const LARGEST_FOLDED_BYTES: u64 = 10 << 20;
 pub(super) fn sizes(
     analysis: &Analysis,
     placement: &Placement,
+    constant: &[bool],
     runs: impl Fn(NodeId) -> bool,
 ) -> Vec<Vec<u64>> {
     let graph = analysis.graph;
+    let bytes_of = |tensor: TensorId| analysis.sizes.bytes(tensor).filter(|&bytes| bytes > 0);
     let mut sizes = vec![Vec::new(); placement.gpus().len()];
     let mut initial: HashSet<(u16, Fingerprint)> = HashSet::new();
     for node in graph.node_ids() {
         let Place::Gpu(gpu) = placement.op(node) else { continue };
-        let first = graph.outputs(node).next();
         let bytes = match graph.op(node).name() {
             "VarHandleOp" => handle_bytes(graph, node),
-            "Variable" | "VariableV2" => first.and_then(|tensor| analysis.sizes.bytes(tensor)),
-            "Const" if runs(node) => first
-                .filter(|&tensor| is_on_gpu(placement, tensor))
-                .and_then(|tensor| analysis.sizes.bytes(tensor)),
+            "Variable" | "VariableV2" => graph.outputs(node).next().and_then(bytes_of),
             "Assign" | "AssignVariableOp" if !runs(node) => {
                 let value = graph.data_inputs(node).get(1).copied();
-                value
-                    .and_then(|value| folded(analysis, placement, value))
-                    .and_then(|(bytes, fingerprint)| initial.insert((gpu, fingerprint)).then_some(bytes))
+                value.filter(|&value| is_folded(analysis, placement, constant, value)).and_then(|value| {
+                    let is_new = initial.insert((gpu, fingerprint(analysis, value)));
+                    bytes_of(value).filter(|_| is_new)
+                })
             }
             _ => None,
         };
         sizes[usize::from(gpu)].extend(bytes.filter(|&bytes| bytes > 0).map(in_chunks));
     }
+    // Constants are kept where they are read.
+    let mut read: HashSet<(u16, Fingerprint)> = HashSet::new();
+    for node in graph.node_ids().filter(|&node| runs(node)) {
+        for (&tensor, &place) in graph.data_inputs(node).iter().zip(placement.inputs(node)) {
+            let producer = graph.producer(tensor);
+            let is_constant = producer.index() < graph.len() && constant[producer.index()];
+            if let (true, Place::Gpu(gpu)) = (is_constant, place)
+                && let Some(bytes) = bytes_of(tensor)
+                && read.insert((gpu, fingerprint(analysis, tensor)))
+            {
+                sizes[usize::from(gpu)].push(in_chunks(bytes));
+            }
+        }
+    }
     sizes
-}
-
-fn is_on_gpu(placement: &Placement, tensor: TensorId) -> bool {
-    placement.output(tensor) != Place::Host
 }
 
 /// The bytes of a resource variable, which its handle has as attributes.
@@ -60,29 +66,32 @@ fn handle_bytes(graph: &Graph, node: NodeId) -> Option<u64> {
     sizes.try_fold(dtype.size_in_bytes()?, |bytes, size| bytes.checked_mul(size?))
 }
 
-/// What makes two constants equal: how they are made, of what value, in which shape.
+/// What makes two constants equal: how they are made, of what value, in which shape; of others than plain ones, which they are.
 type Fingerprint = (String, Vec<u8>, Vec<i64>);
 
-/// The size of what an initializer assigns, if TensorFlow computes it beforehand, on the GPU.
-fn folded(analysis: &Analysis, placement: &Placement, value: TensorId) -> Option<(u64, Fingerprint)> {
+fn fingerprint(analysis: &Analysis, tensor: TensorId) -> Fingerprint {
     let graph = analysis.graph;
-    let producer = graph.producer(value);
-    if producer.index() >= graph.len() || !is_on_gpu(placement, value) {
-        return None;
-    }
-    let content = |node: NodeId| Some(graph.attrs(node).raw("value")?.to_vec());
+    let producer = graph.producer(tensor);
+    let content = |node: NodeId| graph.attrs(node).raw("value").unwrap_or_default().to_vec();
     let op = graph.op(producer).name();
-    let filler = match op {
-        "Const" => content(producer)?,
-        "Fill" => {
-            let filler = graph.producer(*graph.data_inputs(producer).get(1)?);
-            (filler.index() < graph.len() && graph.op(filler).name() == "Const")
-                .then(|| content(filler))??
+    let shape = analysis.shapes.get(tensor).unwrap_or_default().to_vec();
+    let filler = graph.data_inputs(producer).get(1).map(|&value| graph.producer(value));
+    match (op, filler) {
+        ("Const", _) => (op.to_string(), content(producer), shape),
+        ("Fill", Some(filler)) if filler.index() < graph.len() && graph.op(filler).name() == "Const" => {
+            (op.to_string(), content(filler), shape)
         }
-        "ZerosLike" | "OnesLike" => Vec::new(),
-        _ => return None,
-    };
-    let bytes = analysis.sizes.bytes(value).filter(|&bytes| bytes < LARGEST_FOLDED_BYTES)?;
-    let shape = analysis.shapes.get(value)?.to_vec();
-    Some((bytes, (op.to_string(), filler, shape)))
+        ("ZerosLike" | "OnesLike", _) => (op.to_string(), Vec::new(), shape),
+        _ => (graph.tensor_name(tensor).to_string(), Vec::new(), shape),
+    }
+}
+
+/// Whether what an initializer assigns is computed beforehand, and kept on the GPU.
+fn is_folded(analysis: &Analysis, placement: &Placement, constant: &[bool], value: TensorId) -> bool {
+    let producer = analysis.graph.producer(value);
+    let is_zeros = || matches!(analysis.graph.op(producer).name(), "ZerosLike" | "OnesLike");
+    producer.index() < analysis.graph.len()
+        && placement.output(value) != Place::Host
+        && (constant[producer.index()] || is_zeros())
+        && analysis.sizes.bytes(value).is_some_and(|bytes| bytes < LARGEST_FOLDED_BYTES)
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::pool::in_chunks;
-use super::{Liveness, persistent};
+use super::{Liveness, constants, persistent};
 use crate::graph::{Graph, NodeId, Rows, TensorId};
 use crate::ops::{is_persistent, passes_on, takes_over};
 use crate::order::{Place, Placement};
@@ -69,7 +69,10 @@ impl<'a> Outline<'a> {
     ) -> Result<Outline<'a>, UnknownSizes> {
         let graph = analysis.graph;
         let liveness = Liveness::of(graph, true);
-        let runs = |node: NodeId| analysis.step.contains(node) && !liveness.is_dead_op(node);
+        let constant = constants::constant_ops(analysis);
+        let runs = |node: NodeId| {
+            analysis.step.contains(node) && !liveness.is_dead_op(node) && !constant[node.index()]
+        };
         let order = listing(graph, runs);
         let mut place_of = vec![NONE; graph.len()];
         for (place, node) in order.iter().enumerate() {
@@ -80,7 +83,9 @@ impl<'a> Outline<'a> {
         Ok(Outline {
             analysis,
             placement,
-            persistent: persistent::sizes(analysis, placement, |node| place_of[node.index()] != NONE),
+            persistent: persistent::sizes(analysis, placement, &constant, |node| {
+                place_of[node.index()] != NONE
+            }),
             liveness,
             place_of,
             seconds: costs.iter().map(|cost| cost.seconds).collect(),
@@ -157,6 +162,8 @@ pub(super) enum Buffer {
     Own,
     /// That of an input, whoever else reads it.
     Input(u32),
+    /// That of the first input that is there.
+    AnyInput,
     /// That of an input that dies, or else its own.
     DyingInput,
     /// One that is there anyway.
@@ -166,6 +173,8 @@ pub(super) enum Buffer {
 fn buffer(op: &str, output: u32, is_ref: bool) -> Buffer {
     if is_ref || is_persistent(op) {
         Buffer::Persistent
+    } else if matches!(op, "Merge" | "RefMerge") && output == 0 {
+        Buffer::AnyInput
     } else if let Some(slot) = passes_on(op, output) {
         Buffer::Input(slot)
     } else if takes_over(op) {
@@ -276,7 +285,7 @@ pub(super) struct Tensor {
 pub struct Program {
     pub(super) ops: Vec<Op>,
     pub(super) tensors: Vec<Tensor>,
-    /// For each op the tensors that it reads, by input.
+    /// For each op the tensors that it reads, by input; none for constants and what is never made.
     pub(super) reads: Rows<u32>,
     /// For each op those that wait for it, in the order in which they become ready.
     pub(super) successors: Rows<u32>,
@@ -401,10 +410,12 @@ impl<'a> Builder<'a> {
         let Analysis { graph, .. } = self.outline.analysis;
         for (slot, &tensor) in graph.data_inputs(node).iter().enumerate() {
             let producer = graph.producer(tensor);
-            if graph.is_back_edge(producer, node) || self.outline.liveness.is_dead(graph, tensor) {
+            let is_there =
+                !graph.is_back_edge(producer, node) && !self.outline.liveness.is_dead(graph, tensor);
+            let Some(maker) = self.outline.number(producer).filter(|_| is_there) else {
+                self.reads.push((op, NONE));
                 continue;
-            }
-            let Some(maker) = self.outline.number(producer) else { continue };
+            };
             let wanted = self.outline.placement.inputs(node)[slot];
             let (maker, made) = match self.uses.get(&(tensor, node)) {
                 Some(&which) => self.swap_in(tensor, which),
@@ -414,7 +425,8 @@ impl<'a> Builder<'a> {
             self.edges.push((maker, op));
             self.read(op, made);
         }
-        for &before in graph.control_inputs(node) {
+        for &before in graph.control_inputs(node).iter().filter(|&&before| !graph.is_back_edge(before, node))
+        {
             if let Some(before) = self.outline.number(before) {
                 self.wait(op, before);
             }

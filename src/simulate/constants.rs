@@ -1,0 +1,65 @@
+//! What TensorFlow computes before the first step.
+
+use crate::graph::{FrameId, NodeId};
+use crate::ops::OpRegistry;
+use crate::plan::Analysis;
+
+/// TensorFlow computes an op with constant inputs beforehand if its result has fewer bytes, and keeps it as a constant
+/// (`ConstantFoldingOptions::max_constant_size_in_bytes`).
+pub(super) const LARGEST_FOLDED_BYTES: u64 = 10 << 20;
+
+/// Ops that are not computed beforehand although they have no state.
+const NOT_FOLDED: [&str; 13] = [
+    "NoOp",
+    "Placeholder",
+    "PlaceholderV2",
+    "PlaceholderWithDefault",
+    "Switch",
+    "Merge",
+    "Enter",
+    "Exit",
+    "NextIteration",
+    "LoopCond",
+    "StopGradient",
+    "PreventGradient",
+    "VarHandleOp",
+];
+
+/// Which ops have the same outputs in each step, so that no step runs them: constants, what depends on nothing else, and the
+/// shapes of tensors whose shapes are known. Grappler and the runtime both see to that.
+pub(super) fn constant_ops(analysis: &Analysis) -> Vec<bool> {
+    let mut constant = vec![false; analysis.graph.len()];
+    for &node in analysis.graph.topological() {
+        constant[node.index()] = is_constant(analysis, node, &constant);
+    }
+    constant
+}
+
+fn is_constant(analysis: &Analysis, node: NodeId, constant: &[bool]) -> bool {
+    let Analysis { graph, sizes, shapes, flow, .. } = analysis;
+    let op = graph.op(node);
+    if op.name() == "Const" {
+        return true;
+    }
+    let inputs = graph.data_inputs(node);
+    if op.is_stateful()
+        || inputs.is_empty()
+        || NOT_FOLDED.contains(&op.name())
+        || op.name().starts_with("StatelessRandom")
+        || flow.frame(node) != FrameId::TOP
+        || OpRegistry::builtin().id(op.name()).is_none()
+    {
+        return false;
+    }
+    let is_known = |&tensor| shapes.get(tensor).is_some_and(|shape| shape.iter().all(|&size| size >= 0));
+    let depends_on_nothing = match op.name() {
+        "Shape" | "ShapeN" | "Size" => inputs.iter().all(is_known),
+        "Rank" => inputs.iter().all(|&input| shapes.rank(input).is_some()),
+        _ => inputs.iter().all(|&input| {
+            let producer = graph.producer(input);
+            producer.index() < graph.len() && constant[producer.index()]
+        }),
+    };
+    let is_small = |tensor| sizes.bytes(tensor).is_some_and(|bytes| bytes < LARGEST_FOLDED_BYTES);
+    depends_on_nothing && graph.outputs(node).all(is_small)
+}
