@@ -1,6 +1,7 @@
 //! Large Model Support for serialized TensorFlow graphs.
 
 pub mod cli;
+pub mod cost;
 pub mod dtype;
 pub mod format;
 pub mod graph;
