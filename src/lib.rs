@@ -1,5 +1,6 @@
 //! Large Model Support for serialized TensorFlow graphs.
 
+pub mod chart;
 pub mod cli;
 pub mod dtype;
 pub mod format;
