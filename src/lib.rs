@@ -1,6 +1,8 @@
 //! Large Model Support for serialized TensorFlow graphs.
 
+pub mod chart;
 pub mod cli;
+pub mod cost;
 pub mod dtype;
 pub mod format;
 pub mod graph;

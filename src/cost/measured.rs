@@ -1,0 +1,179 @@
+//! Op times that were measured.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+/// The version of the JSON that `lms-train --profile` writes.
+const SCHEMA: u32 = 1;
+
+/// What the ops of a step took, as `lms-train --profile` recorded it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasuredTimes {
+    seconds: HashMap<String, f64>,
+}
+
+/// Why a profile cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MeasuredTimesError {
+    /// It is no JSON, or not what `lms-train --profile` writes.
+    #[error("{name}: is no profile as lms-train --profile writes it: {source}")]
+    Json {
+        /// The file.
+        name: String,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// Another version.
+    #[error("{name}: field \"schema\" is {found}, expected {SCHEMA}")]
+    Schema {
+        /// The file.
+        name: String,
+        /// What it says.
+        found: u32,
+    },
+    /// A time that no op can take.
+    #[error("{name}: op {op:?} took {microseconds} µs, expected a time that is not negative")]
+    Duration {
+        /// The file.
+        name: String,
+        /// The op.
+        op: String,
+        /// What it took.
+        microseconds: f64,
+    },
+}
+
+/// The parts of the file that times come from. What else it says is for people.
+#[derive(Debug, Deserialize)]
+struct Profile {
+    schema: u32,
+    ops: Vec<Row>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Row {
+    name: String,
+    device: String,
+    duration_us: f64,
+}
+
+/// What the rows of one op come to.
+#[derive(Debug, Default)]
+struct Sum {
+    /// How often the host ran the op: more than once in a loop.
+    runs: u32,
+    host_microseconds: f64,
+    kernel_microseconds: f64,
+}
+
+impl MeasuredTimes {
+    /// Reads what `lms-train --profile` wrote. `name` is how errors call the file.
+    ///
+    /// On a real GPU the rows of a device are what the host took to launch its ops, and those of its `stream:all` what
+    /// kernels took: if there are any of these, they alone count, and an op without one took no time on the device. An op
+    /// that ran several times counts with the mean.
+    ///
+    /// # Errors
+    ///
+    /// If it is not such a file.
+    pub fn from_json(name: &str, json: &[u8]) -> Result<MeasuredTimes, MeasuredTimesError> {
+        let profile: Profile = serde_json::from_slice(json)
+            .map_err(|source| MeasuredTimesError::Json { name: name.to_string(), source })?;
+        if profile.schema != SCHEMA {
+            return Err(MeasuredTimesError::Schema { name: name.to_string(), found: profile.schema });
+        }
+        let mut sums: HashMap<&str, Sum> = HashMap::new();
+        let mut has_streams = false;
+        for row in &profile.ops {
+            if row.duration_us < 0.0 {
+                return Err(MeasuredTimesError::Duration {
+                    name: name.to_string(),
+                    op: row.name.clone(),
+                    microseconds: row.duration_us,
+                });
+            }
+            let device = row.device.to_lowercase();
+            // A stream's row is named `node:op`, and a node's name has no colon.
+            let node = row.name.split(':').next().unwrap_or_default();
+            if device.contains("stream:all") {
+                has_streams = true;
+                sums.entry(node).or_default().kernel_microseconds += row.duration_us;
+            } else if !device.contains("stream:") && !device.contains("memcpy") {
+                let sum = sums.entry(node).or_default();
+                sum.runs += 1;
+                sum.host_microseconds += row.duration_us;
+            }
+        }
+        let seconds = sums.into_iter().map(|(node, sum)| {
+            let total = if has_streams { sum.kernel_microseconds } else { sum.host_microseconds };
+            (node.to_string(), total / f64::from(sum.runs.max(1)) * 1e-6)
+        });
+        Ok(MeasuredTimes { seconds: seconds.collect() })
+    }
+
+    /// What one run of a node took, if it ran.
+    pub fn seconds(&self, node_name: &str) -> Option<f64> {
+        self.seconds.get(node_name).copied()
+    }
+
+    /// How many nodes ran.
+    pub fn len(&self) -> usize {
+        self.seconds.len()
+    }
+
+    /// Whether none ran.
+    pub fn is_empty(&self) -> bool {
+        self.seconds.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(ops: &[(&str, &str, f64)]) -> Result<MeasuredTimes, MeasuredTimesError> {
+        let ops: Vec<_> = ops
+            .iter()
+            .map(|&(name, device, duration)| {
+                serde_json::json!({"name": name, "device": device, "start_us": 0, "duration_us": duration, "output_bytes": []})
+            })
+            .collect();
+        let file = serde_json::json!({"schema": 1, "model": "m", "ops": ops});
+        MeasuredTimes::from_json("p.json", file.to_string().as_bytes())
+    }
+
+    #[test]
+    fn an_op_counts_with_the_mean_of_its_runs() {
+        let gpu = "/job:localhost/replica:0/task:0/device:GPU:0";
+        let times = read(&[("a", gpu, 10.0), ("b", gpu, 4.0), ("a", gpu, 30.0)]).unwrap();
+        assert_eq!((times.seconds("a"), times.len()), (Some(20.0 * 1e-6), 2));
+        assert_eq!(times.seconds("c"), None);
+    }
+
+    #[test]
+    fn kernels_count_where_they_were_recorded() {
+        let (gpu, stream) = ("/device:GPU:0", "/device:GPU:0/stream:all");
+        let times = read(&[
+            ("conv", gpu, 7.0),
+            ("shape", gpu, 5.0),
+            ("conv:Conv2D", stream, 100.0),
+            ("conv:Conv2D", stream, 20.0),
+            ("conv:Conv2D", "/device:GPU:0/stream:14", 100.0),
+            ("copy:MEMCPYHtoD", "/device:GPU:0/memcpy", 9.0),
+        ])
+        .unwrap();
+        assert_eq!(times.seconds("conv"), Some(120.0 * 1e-6));
+        assert_eq!(times.seconds("shape"), Some(0.0));
+        assert_eq!(times.seconds("copy"), None);
+    }
+
+    #[test]
+    fn what_is_no_profile_is_refused() {
+        assert!(read(&[("a", "d", -1.0)]).unwrap_err().to_string().contains("op \"a\" took -1 µs"));
+        let error = MeasuredTimes::from_json("p.json", br#"{"schema": 3, "ops": []}"#).unwrap_err();
+        assert_eq!(error.to_string(), r#"p.json: field "schema" is 3, expected 1"#);
+        assert!(MeasuredTimes::from_json("p.json", b"{}").is_err());
+    }
+}

@@ -1,0 +1,255 @@
+//! What a GPU and its link can do.
+
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::dtype::DataType;
+
+/// The version of the JSON that describes profiles.
+const SCHEMA: u32 = 1;
+
+/// What a GPU and its link to the host can do.
+///
+/// As JSON: an object with `"schema": 1` and the fields below; `source` may be left out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceProfile {
+    /// How to name it.
+    pub name: String,
+    /// Where the figures come from.
+    #[serde(default)]
+    pub source: String,
+    /// The GPU's memory.
+    pub memory_bytes: u64,
+    /// The peak in `float32`: of the matrix units if TensorFlow uses them by default (TF32), else of the vector units. One
+    /// multiplication and one addition are two.
+    pub float32_flops_per_second: f64,
+    /// The peak in `float16` and `bfloat16`, of the matrix units if there are any.
+    pub float16_flops_per_second: f64,
+    /// The peak in `float64`, of the matrix units if there are any.
+    pub float64_flops_per_second: f64,
+    /// How many times faster than the efficiency says `float32` convolutions of 3x3 are that Winograd's algorithm can take;
+    /// 1 if it is not used.
+    pub winograd_gain: f64,
+    /// The peak rate of the GPU's memory.
+    pub memory_bytes_per_second: f64,
+    /// The part of a peak that convolutions of many channels reach, at most 1.
+    pub compute_efficiency: f64,
+    /// The part of the memory's peak rate that large elementwise ops reach, at most 1.
+    pub memory_efficiency: f64,
+    /// The least time that a kernel takes on the device.
+    pub launch_seconds: f64,
+    /// What the host needs to launch one op.
+    pub host_op_seconds: f64,
+    /// The rate of large copies to the host.
+    pub link_out_bytes_per_second: f64,
+    /// The rate of large copies from the host.
+    pub link_in_bytes_per_second: f64,
+    /// What a copy takes beside its bytes.
+    pub link_latency_seconds: f64,
+    /// How many GPUs share one link, and so its rates when all of them copy.
+    pub gpus_per_link: u32,
+    /// The most scratch memory that a convolution takes; 0 if scratch is not device memory.
+    pub workspace_bytes: u64,
+    /// Whether kernels run in the thread that launches them, so that the host never runs ahead of the device.
+    pub synchronous_kernels: bool,
+}
+
+/// Why a profile cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// It is no JSON, or its fields are not those of a profile.
+    #[error("{name}: is no device profile: {source}")]
+    Json {
+        /// The file.
+        name: String,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// Another version, or none.
+    #[error("{name}: field \"schema\" is {found}, expected {SCHEMA}")]
+    Schema {
+        /// The file.
+        name: String,
+        /// What it says.
+        found: Value,
+    },
+    /// A value that no device has.
+    #[error("{name}: field {field:?} is {value}, expected {expected}")]
+    Field {
+        /// The file.
+        name: String,
+        /// The field.
+        field: &'static str,
+        /// What it says.
+        value: f64,
+        /// What it may be.
+        expected: &'static str,
+    },
+}
+
+impl DeviceProfile {
+    /// The built-in profile of this name.
+    pub fn built_in(name: &str) -> Option<&'static DeviceProfile> {
+        built_in().iter().find(|profile| profile.name == name)
+    }
+
+    /// The names of the built-in profiles.
+    pub fn names() -> impl ExactSizeIterator<Item = &'static str> {
+        built_in().iter().map(|profile| profile.name.as_str())
+    }
+
+    /// Reads a profile. `name` is how errors call the file.
+    ///
+    /// # Errors
+    ///
+    /// If the JSON is no profile of this version, or a value is one that no device has.
+    pub fn from_json(name: &str, json: &[u8]) -> Result<DeviceProfile, ProfileError> {
+        let malformed = |source| ProfileError::Json { name: name.to_string(), source };
+        let mut value: Value = serde_json::from_slice(json).map_err(malformed)?;
+        let schema = value.as_object_mut().and_then(|fields| fields.remove("schema")).unwrap_or(Value::Null);
+        // What is no object at all is better explained by its missing fields than by its missing version.
+        if value.is_object() && schema != SCHEMA {
+            return Err(ProfileError::Schema { name: name.to_string(), found: schema });
+        }
+        let profile: DeviceProfile = serde_json::from_value(value).map_err(malformed)?;
+        profile.validate(name)?;
+        Ok(profile)
+    }
+
+    /// The profile as the JSON that [`DeviceProfile::from_json`] reads.
+    pub fn to_json(&self) -> Value {
+        #[derive(Serialize)]
+        struct Versioned<'a> {
+            schema: u32,
+            #[serde(flatten)]
+            profile: &'a DeviceProfile,
+        }
+        serde_json::json!(Versioned { schema: SCHEMA, profile: self })
+    }
+
+    /// The peak rate of arithmetic on values of a type, in operations per second.
+    pub fn flops_per_second(&self, dtype: DataType) -> f64 {
+        match dtype {
+            DataType::HALF | DataType::BFLOAT16 => self.float16_flops_per_second,
+            DataType::DOUBLE | DataType::COMPLEX128 => self.float64_flops_per_second,
+            _ => self.float32_flops_per_second,
+        }
+    }
+
+    fn validate(&self, name: &str) -> Result<(), ProfileError> {
+        let error = |field, value, expected| {
+            Err(ProfileError::Field { name: name.to_string(), field, value, expected })
+        };
+        let positive = [
+            ("memory_bytes", self.memory_bytes as f64),
+            ("float32_flops_per_second", self.float32_flops_per_second),
+            ("float16_flops_per_second", self.float16_flops_per_second),
+            ("float64_flops_per_second", self.float64_flops_per_second),
+            ("winograd_gain", self.winograd_gain),
+            ("memory_bytes_per_second", self.memory_bytes_per_second),
+            ("compute_efficiency", self.compute_efficiency),
+            ("memory_efficiency", self.memory_efficiency),
+            ("link_out_bytes_per_second", self.link_out_bytes_per_second),
+            ("link_in_bytes_per_second", self.link_in_bytes_per_second),
+            ("gpus_per_link", f64::from(self.gpus_per_link)),
+        ];
+        for (field, value) in positive {
+            if !(value > 0.0 && value.is_finite()) {
+                return error(field, value, "a positive number");
+            }
+        }
+        let parts =
+            [("compute_efficiency", self.compute_efficiency), ("memory_efficiency", self.memory_efficiency)];
+        for (field, value) in parts {
+            if value > 1.0 {
+                return error(field, value, "at most 1");
+            }
+        }
+        if self.winograd_gain < 1.0 {
+            return error("winograd_gain", self.winograd_gain, "at least 1");
+        }
+        let times = [
+            ("launch_seconds", self.launch_seconds),
+            ("host_op_seconds", self.host_op_seconds),
+            ("link_latency_seconds", self.link_latency_seconds),
+        ];
+        for (field, value) in times {
+            if !(value >= 0.0 && value.is_finite()) {
+                return error(field, value, "a time that is not negative");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn built_in() -> &'static [DeviceProfile] {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct BuiltIn {
+        #[allow(dead_code)] // says what the file is to whoever reads it
+        schema: u32,
+        profiles: Vec<DeviceProfile>,
+    }
+    static PROFILES: OnceLock<Vec<DeviceProfile>> = OnceLock::new();
+    PROFILES.get_or_init(|| {
+        let file: BuiltIn =
+            serde_json::from_str(include_str!("profiles.json")).expect("a test reads the built-in profiles");
+        file.profiles
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edited(field: &str, value: Value) -> String {
+        let mut json = DeviceProfile::built_in("a100").unwrap().to_json();
+        json[field] = value;
+        DeviceProfile::from_json("mine.json", json.to_string().as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn built_in_profiles_are_valid_and_survive_json() {
+        let names: Vec<_> = DeviceProfile::names().collect();
+        assert_eq!(names, ["v100-pcie3", "v100-nvlink2", "a100", "h100", "h200", "gh200", "soft"]);
+        for name in names {
+            let profile = DeviceProfile::built_in(name).unwrap();
+            assert!(!profile.source.is_empty(), "{name}");
+            let json = profile.to_json().to_string();
+            assert_eq!(&DeviceProfile::from_json(name, json.as_bytes()).unwrap(), profile);
+        }
+        assert_eq!(DeviceProfile::built_in("v100"), None);
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        assert_eq!(
+            edited("memory_bytes_per_second", 0.into()),
+            r#"mine.json: field "memory_bytes_per_second" is 0, expected a positive number"#
+        );
+        assert_eq!(
+            edited("launch_seconds", (-1).into()),
+            r#"mine.json: field "launch_seconds" is -1, expected a time that is not negative"#
+        );
+        assert_eq!(
+            edited("compute_efficiency", 1.5.into()),
+            r#"mine.json: field "compute_efficiency" is 1.5, expected at most 1"#
+        );
+        assert_eq!(edited("schema", 2.into()), r#"mine.json: field "schema" is 2, expected 1"#);
+        assert!(edited("memory_byte", 1.into()).contains("unknown field `memory_byte`"));
+        assert!(edited("gpus_per_link", "two".into()).contains("invalid type: string \"two\""));
+    }
+
+    #[test]
+    fn what_is_no_profile_is_refused() {
+        let error = |json: &str| DeviceProfile::from_json("it", json.as_bytes()).unwrap_err().to_string();
+        assert!(error("{\"schema\": 1}").contains("missing field `name`"));
+        assert!(error("{}").contains("field \"schema\" is null"));
+        assert!(error("[1]").starts_with("it: is no device profile"));
+        assert!(error("{").starts_with("it: is no device profile"));
+    }
+}
