@@ -15,4 +15,5 @@ pub mod runtime;
 pub mod shape;
 pub mod simulate;
 pub mod train;
+pub mod tune;
 pub mod verify;

@@ -3,7 +3,7 @@
 use crate::order::Place;
 
 /// What came of a step.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     /// How long it took.
     pub step_seconds: f64,

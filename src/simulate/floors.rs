@@ -1,0 +1,88 @@
+//! What no plan can go below.
+
+use super::program::{Buffer, NONE, Program};
+use super::{Machine, Outcome};
+use crate::order::Place;
+
+/// The limits of physics for one GPU.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Floors {
+    /// What is persistent, and what the most demanding op reads, writes and needs as scratch. No swapping goes below it.
+    pub memory_bytes: u64,
+    /// The op that sets it: an entry of the program.
+    pub memory_op: Option<u32>,
+    /// With this much less memory than the step would like, as many bytes must leave and come back.
+    pub swap_bytes: u64,
+    /// The longest of computing, copying that much out, and in.
+    pub step_seconds: f64,
+}
+
+/// For each GPU the floors of a step. `program` is the step without a plan, `unlimited` what came of it when memory had no end.
+pub fn floors(program: &Program, unlimited: &Outcome, machine: &Machine) -> Vec<Floors> {
+    let mut floors: Vec<Floors> = unlimited
+        .gpus
+        .iter()
+        .map(|gpu| Floors { memory_bytes: gpu.persistent_bytes, ..Floors::default() })
+        .collect();
+    let persistent = persistent_tensors(program);
+    let mut seen: Vec<u32> = Vec::new();
+    for (op, entry) in program.ops.iter().enumerate() {
+        let Place::Gpu(gpu) = entry.to else { continue };
+        seen.clear();
+        seen.extend(
+            program.reads.row(op).iter().filter(|&&tensor| tensor != NONE && !persistent[tensor as usize]),
+        );
+        seen.sort_unstable();
+        seen.dedup();
+        let on_gpu = |tensor: u32| {
+            let tensor = &program.tensors[tensor as usize];
+            if tensor.place == entry.to { tensor.bytes } else { 0 }
+        };
+        let read: u64 = seen.iter().map(|&tensor| on_gpu(tensor)).sum();
+        let outputs = entry.first_tensor..entry.first_tensor + entry.tensors;
+        let made = outputs.map(|tensor| match program.tensors[tensor as usize].buffer {
+            Buffer::Own => on_gpu(tensor),
+            Buffer::DyingInput if !seen.iter().any(|&input| on_gpu(input) == on_gpu(tensor)) => {
+                on_gpu(tensor)
+            }
+            _ => 0,
+        });
+        let bytes = unlimited.gpus[usize::from(gpu)].persistent_bytes
+            + read
+            + made.sum::<u64>()
+            + entry.workspace_bytes;
+        let floor = &mut floors[usize::from(gpu)];
+        if bytes > floor.memory_bytes {
+            (floor.memory_bytes, floor.memory_op) = (bytes, Some(op as u32));
+        }
+    }
+    for (number, (floor, gpu)) in floors.iter_mut().zip(&unlimited.gpus).enumerate() {
+        floor.swap_bytes =
+            machine.memory_bytes(number).map_or(0, |memory| gpu.peak_bytes.saturating_sub(memory));
+        let bytes = floor.swap_bytes as f64;
+        let copying = (bytes / machine.out_bytes_per_second).max(bytes / machine.in_bytes_per_second);
+        floor.step_seconds = gpu.compute_seconds.max(copying);
+    }
+    floors
+}
+
+/// Which tensors are in memory that is there in each step anyway.
+fn persistent_tensors(program: &Program) -> Vec<bool> {
+    let mut persistent = vec![false; program.tensors.len()];
+    for (op, entry) in program.ops.iter().enumerate() {
+        let reads = program.reads.row(op);
+        let is_there =
+            |input: Option<&u32>| input.is_none_or(|&input| input == NONE || persistent[input as usize]);
+        let made: Vec<bool> = (entry.first_tensor..entry.first_tensor + entry.tensors)
+            .map(|tensor| match program.tensors[tensor as usize].buffer {
+                Buffer::Persistent => true,
+                Buffer::Input(slot) => is_there(reads.get(slot as usize)),
+                Buffer::AnyInput => is_there(reads.iter().find(|&&input| input != NONE)),
+                Buffer::Own | Buffer::DyingInput => false,
+            })
+            .collect();
+        persistent[entry.first_tensor as usize..(entry.first_tensor + entry.tensors) as usize]
+            .copy_from_slice(&made);
+    }
+    persistent
+}

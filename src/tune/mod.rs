@@ -1,0 +1,85 @@
+//! Which plan is the best for a budget: strategies propose plans, the simulator judges them.
+//!
+//! A strategy is a [`Strategy`]: it is given a [`Judge`] and returns the best plan that it found. A new one is a file beside
+//! [`Tflms`].
+
+mod judge;
+mod tflms;
+
+pub use judge::Judge;
+pub use tflms::Tflms;
+
+use crate::plan::Draft;
+use crate::plan::tflms::TflmsError;
+use crate::simulate::{Floors, Machine, NoObserver, Outcome, Outline, Program, floors, simulate};
+
+/// Searches plans for a budget.
+pub trait Strategy {
+    /// What plans call it.
+    fn name(&self) -> &'static str;
+
+    /// The best plan that it finds; none if nothing that it knows fits.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot plan for this graph at all.
+    fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, TflmsError>;
+}
+
+/// A plan that fits.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The plan.
+    pub draft: Draft,
+    /// What comes of it.
+    pub outcome: Outcome,
+    /// What the strategy was set to.
+    pub parameters: serde_json::Value,
+}
+
+/// How a graph and a budget go together.
+#[derive(Debug)]
+pub enum Verdict {
+    /// No swapping is needed.
+    Fits,
+    /// With this plan.
+    FitsWithSwapping(Box<Found>),
+    /// Not with any plan that the strategy knows.
+    DoesNotFit,
+}
+
+/// What tuning found out.
+#[derive(Debug)]
+pub struct Tuning {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// A step of the graph as it is, were there no end of memory.
+    pub before: Outcome,
+    /// For each GPU what no plan goes below.
+    pub floors: Vec<Floors>,
+    /// How many steps were simulated.
+    pub simulations: u32,
+}
+
+/// Looks for the best plan for a graph on a machine, whose memory is the budget.
+///
+/// # Errors
+///
+/// If the strategy cannot plan for this graph.
+pub fn tune(outline: &Outline, machine: &Machine, strategy: &mut dyn Strategy) -> Result<Tuning, TflmsError> {
+    let original = Program::new(outline, &Draft::default());
+    // Counting memory without a limit cannot run out of it.
+    let unlimited = machine.with_memory(Vec::new());
+    let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
+    let floors = floors(&original, &before, machine);
+    let mut judge = Judge::new(outline, machine);
+    let verdict = if judge.judge(&Draft::default()).is_ok() {
+        Verdict::Fits
+    } else {
+        match strategy.find(&mut judge)? {
+            Some(found) => Verdict::FitsWithSwapping(Box::new(found)),
+            None => Verdict::DoesNotFit,
+        }
+    };
+    Ok(Tuning { verdict, before, floors, simulations: judge.simulations() + 1 })
+}

@@ -1,0 +1,133 @@
+//! The best parameters for the strategy of TFLMSv2.
+//!
+//! TFLMSv2's tuner bisects for the largest threshold that fits, then for the largest values of the rest. But what fits is not
+//! monotone in the threshold (a tensor that returns too early can take more than one that stays), and the largest threshold
+//! is not the fastest. So this search looks at a grid over all thresholds and synchronization modes, takes the fastest
+//! step that fits, and improves one parameter at a time.
+
+use super::{Found, Judge, Strategy};
+use crate::plan::tflms::{Parameters, SyncMode, TflmsError, draft};
+use crate::simulate::Outcome;
+
+/// Each threshold of the grid is by so much larger than the one before, at least by one.
+const GRID_STEP: f64 = 1.6;
+
+/// Values that are tried for how many levels ahead a tensor returns.
+const AHEAD: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+
+/// Values that are tried for how near consumers must be to share a return.
+const GROUP_BY: [u32; 6] = [0, 1, 4, 16, 64, 256];
+
+/// How often the interval around the best threshold is halved.
+const BISECTIONS: u32 = 4;
+
+/// Searches the parameters of [`crate::plan::tflms`].
+#[derive(Debug)]
+pub struct Tflms {
+    /// What is not searched: filters, devices, the mode.
+    pub fixed: Parameters,
+}
+
+impl Strategy for Tflms {
+    fn name(&self) -> &'static str {
+        crate::plan::tflms::NAME
+    }
+
+    fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, TflmsError> {
+        let mut search = Search { judge, best: None };
+        let levels = search.judge.outline().analysis().levels.count() as u32;
+        let grid = thresholds(levels);
+        for sync_mode in modes() {
+            for &swapout_threshold in &grid {
+                search.attempt(Parameters { swapout_threshold, sync_mode, ..self.fixed.clone() })?;
+            }
+        }
+        let serializable = search.judge.outline().analysis().step.is_known();
+        if search.best.is_none() && serializable {
+            let everything = ":".parse().into_iter().collect::<Vec<_>>();
+            for sync_mode in modes() {
+                let serialization = everything.clone();
+                search.attempt(Parameters {
+                    swapout_threshold: 1,
+                    sync_mode,
+                    serialization,
+                    ..self.fixed.clone()
+                })?;
+            }
+        }
+        search.improve(&grid)?;
+        Ok(search.best.map(|(_, found)| found))
+    }
+}
+
+fn modes() -> impl Iterator<Item = SyncMode> {
+    (0u8..4).filter_map(|mode| SyncMode::try_from(mode).ok())
+}
+
+/// From 1 up to the number of levels, each by a factor larger than the one before.
+fn thresholds(levels: u32) -> Vec<u32> {
+    let mut grid = vec![1];
+    let mut next = 1;
+    while next < levels {
+        next = (next + 1).max((f64::from(next) * GRID_STEP) as u32);
+        grid.push(next.min(levels));
+    }
+    grid
+}
+
+struct Search<'a, 'b> {
+    judge: &'a mut Judge<'b>,
+    best: Option<(Parameters, Found)>,
+}
+
+impl Search<'_, '_> {
+    /// Judges parameters; keeps them if they fit and are better than all before. Whether they are.
+    fn attempt(&mut self, parameters: Parameters) -> Result<bool, TflmsError> {
+        let draft = draft(self.judge.outline().analysis(), &parameters)?;
+        let Ok(outcome) = self.judge.judge(&draft) else { return Ok(false) };
+        let is_better = self.best.as_ref().is_none_or(|(_, best)| rank(&outcome) < rank(&best.outcome));
+        if is_better {
+            let json = serde_json::to_value(&parameters).unwrap_or_default();
+            self.best = Some((parameters, Found { draft, outcome, parameters: json }));
+        }
+        Ok(is_better)
+    }
+
+    /// Tries other values of one parameter at a time.
+    fn improve(&mut self, grid: &[u32]) -> Result<(), TflmsError> {
+        let Some((start, _)) = &self.best else { return Ok(()) };
+        let place = grid.partition_point(|&threshold| threshold < start.swapout_threshold);
+        let (mut low, mut high) =
+            (start.swapout_threshold, grid.get(place + 1).copied().unwrap_or(start.swapout_threshold));
+        for _ in 0..BISECTIONS {
+            let middle = low + (high - low) / 2;
+            let Some((best, _)) = self.best.as_ref().filter(|_| middle > low) else { break };
+            let better = self.attempt(Parameters { swapout_threshold: middle, ..best.clone() })?;
+            if better { low = middle } else { high = middle }
+        }
+        for swapin_ahead in AHEAD {
+            self.vary(|best| Parameters { swapin_ahead, ..best })?;
+        }
+        for swapin_groupby in GROUP_BY {
+            self.vary(|best| Parameters { swapin_groupby, ..best })?;
+        }
+        Ok(())
+    }
+
+    fn vary(&mut self, change: impl Fn(Parameters) -> Parameters) -> Result<(), TflmsError> {
+        let Some((best, _)) = &self.best else { return Ok(()) };
+        let changed = change(best.clone());
+        if changed != *best {
+            self.attempt(changed)?;
+        }
+        Ok(())
+    }
+}
+
+/// What makes a plan better: first a shorter step, in hundredths of a percent so that noise in the last digits decides nothing; then
+/// fewer bytes; then less memory.
+fn rank(outcome: &Outcome) -> (u64, u64, u64) {
+    let moved = outcome.gpus.iter().map(|gpu| gpu.out_bytes + gpu.in_bytes).sum();
+    let peak = outcome.gpus.iter().map(|gpu| gpu.peak_bytes).max().unwrap_or(0);
+    ((outcome.step_seconds.ln() * 1e4) as i64 as u64 ^ (1 << 63), moved, peak)
+}
