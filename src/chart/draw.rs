@@ -1,41 +1,18 @@
 //! Draws a figure as SVG.
 
-use std::fmt::Display;
-
-use plotters::coord::Shift;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::{HPos, VPos};
 
 use super::ChartError;
-use super::figure::{Curve, Figure, Mark, Panel};
-use super::legend::{self, Legend};
+use super::figure::{Curve, Figure, Panel};
+use super::legend::Legend;
+use super::marks::draw_marks;
+use super::palette::{AXIS, BAND, GRID, colour, colour_of};
 use super::pointing::Reading;
+use super::strokes::{Area, cross, dashes, failed};
+use super::text::{NAME_PIXELS, TEXT_PIXELS, TITLE_PIXELS, shorten, style, text};
 use super::thin::{column_of, kept_points};
 use super::unit::number;
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-/// The font that PNGs are drawn with, then what a viewer of the SVG may have in its place.
-const FONT: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
-pub(super) const TEXT_PIXELS: f64 = 12.0;
-const NAME_PIXELS: f64 = 13.5;
-const TITLE_PIXELS: f64 = 17.0;
-
-/// Okabe and Ito's colours, which colour-blind people can tell apart.
-const COLOURS: [RGBColor; 7] = [
-    RGBColor(213, 94, 0),
-    RGBColor(0, 114, 178),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(0, 0, 0),
-];
-const TEXT: RGBColor = RGBColor(34, 34, 34);
-const AXIS: RGBColor = RGBColor(110, 110, 110);
-const GRID: RGBColor = RGBColor(226, 226, 226);
-pub(super) const LIMIT: RGBColor = RGBColor(34, 34, 34);
-pub(super) const BAND: RGBColor = RGBColor(120, 120, 120);
 
 const WIDTH: u32 = 1000;
 const MARGIN: i32 = 24;
@@ -54,10 +31,6 @@ pub(super) struct Placed {
     pub(super) width: i32,
     pub(super) height: i32,
     pub(super) kept: Vec<Vec<usize>>,
-}
-
-fn failed(error: impl Display) -> ChartError {
-    ChartError::Draw { reason: error.to_string() }
 }
 
 /// Draws a figure and says where its panels went.
@@ -99,6 +72,7 @@ fn draw_panel(area: &Area, figure: &Figure, panel: &Panel, legend: &Legend) -> R
         "" => panel.y.title(),
         name => format!("{name}: {}", panel.y.title()),
     };
+    let name = shorten(&name, NAME_PIXELS, WIDTH as i32 - LEFT - MARGIN);
     text(area, &name, (LEFT, PANEL_NAME_HEIGHT / 2), NAME_PIXELS, HPos::Left, VPos::Center)?;
     legend.draw(area, (LEFT, PANEL_NAME_HEIGHT))?;
     let mut chart = ChartBuilder::on(area)
@@ -138,20 +112,20 @@ fn draw_panel(area: &Area, figure: &Figure, panel: &Panel, legend: &Legend) -> R
 }
 
 /// From an axis' values to pixels of the plot.
-struct Scale {
-    x_end: f64,
-    y_start: f64,
-    y_end: f64,
-    right: u32,
-    bottom: u32,
+pub(super) struct Scale {
+    pub(super) x_end: f64,
+    pub(super) y_start: f64,
+    pub(super) y_end: f64,
+    pub(super) right: u32,
+    pub(super) bottom: u32,
 }
 
 impl Scale {
-    fn x(&self, x: f64) -> i32 {
+    pub(super) fn x(&self, x: f64) -> i32 {
         column_of(x, self.x_end, self.right) as i32
     }
 
-    fn y(&self, y: f64) -> i32 {
+    pub(super) fn y(&self, y: f64) -> i32 {
         self.bottom as i32 - column_of(y - self.y_start, self.y_end - self.y_start, self.bottom) as i32
     }
 }
@@ -194,12 +168,12 @@ fn draw_curves(
             plot.draw(&PathElement::new(line, colour.stroke_width(2))).map_err(failed)?;
         }
         if let Some(x) = curve.broken_at {
-            draw_cross(plot, (scale.x(x), bottom - 8), colour)?;
+            cross(plot, (scale.x(x), bottom - 8), colour)?;
         }
     }
     let limit = panel.limit.as_ref().map(|limit| scale.y(limit.y));
     if let Some(y) = limit {
-        legend::dashes(plot, (0, right), y)?;
+        dashes(plot, (0, right), y)?;
     }
     draw_marks(plot, figure, panel, scale, limit)?;
     Ok(kept)
@@ -232,135 +206,4 @@ fn extend(line: &mut Vec<(i32, i32)>, next: (i32, i32)) {
         }
     }
     line.push(next);
-}
-
-fn draw_cross(plot: &Area, (x, y): (i32, i32), colour: RGBColor) -> Result<(), ChartError> {
-    for (from, to) in [((x - 6, y - 6), (x + 6, y + 6)), ((x - 6, y + 6), (x + 6, y - 6))] {
-        plot.draw(&PathElement::new(vec![from, to], colour.stroke_width(3))).map_err(failed)?;
-    }
-    Ok(())
-}
-
-/// Marks the curves' peaks, and writes beside each its size, where nothing else was written.
-fn draw_marks(
-    plot: &Area,
-    figure: &Figure,
-    panel: &Panel,
-    scale: &Scale,
-    limit: Option<i32>,
-) -> Result<(), ChartError> {
-    let mut taken: Vec<Rect> = limit
-        .map(|y| Rect { left: 0, right: scale.right as i32, top: y - 2, bottom: y + 2 })
-        .into_iter()
-        .collect();
-    let peaks: Vec<(&Curve, &Mark)> =
-        panel.curves.iter().filter_map(|curve| curve.peak.as_ref().map(|peak| (curve, peak))).collect();
-    for (curve, peak) in peaks {
-        let at = (scale.x(peak.x), scale.y(peak.y));
-        let colour = colour(colour_of(figure, &curve.name));
-        plot.draw(&Circle::new(at, 5, WHITE.filled())).map_err(failed)?;
-        plot.draw(&Circle::new(at, 5, colour.stroke_width(2))).map_err(failed)?;
-        let place = Rect::beside(at, text_width(&peak.text, TEXT_PIXELS), scale, &taken);
-        plot.draw(&Rectangle::new(
-            [(place.left, place.top), (place.right, place.bottom)],
-            WHITE.mix(0.8).filled(),
-        ))
-        .map_err(failed)?;
-        let centre = ((place.left + place.right) / 2, (place.top + place.bottom) / 2);
-        text(plot, &peak.text, centre, TEXT_PIXELS, HPos::Center, VPos::Center)?;
-        taken.push(place);
-    }
-    Ok(())
-}
-
-/// A rectangle of pixels.
-#[derive(Debug, Clone, Copy)]
-struct Rect {
-    left: i32,
-    right: i32,
-    top: i32,
-    bottom: i32,
-}
-
-impl Rect {
-    /// The first free place beside a point: above, below, to its right, to its left; above if none is free.
-    fn beside((x, y): (i32, i32), width: i32, scale: &Scale, taken: &[Rect]) -> Rect {
-        let (right, bottom, height, gap) = (scale.right as i32, scale.bottom as i32, 18, 8);
-        let left = (x - width / 2).clamp(2, (right - width - 2).max(2));
-        let places = [
-            (left, y - gap - height),
-            (left, y + gap),
-            (x + gap, y - height / 2),
-            (x - gap - width, y - height / 2),
-        ];
-        let boxes = places.map(|(left, top)| Rect { left, right: left + width, top, bottom: top + height });
-        let free = |place: &&Rect| {
-            place.left >= 0
-                && place.right <= right
-                && place.top >= 0
-                && place.bottom <= bottom
-                && !taken.iter().any(|other| place.overlaps(other))
-        };
-        boxes.iter().find(free).copied().unwrap_or(boxes[0])
-    }
-
-    fn overlaps(&self, other: &Rect) -> bool {
-        self.left < other.right
-            && other.left < self.right
-            && self.top < other.bottom
-            && other.top < self.bottom
-    }
-}
-
-/// The number of a curve's colour. Curves of one name have one colour in all panels.
-pub(super) fn colour_of(figure: &Figure, name: &str) -> usize {
-    let mut names: Vec<&str> = Vec::new();
-    for curve in figure.panels.iter().flat_map(|panel| &panel.curves) {
-        if curve.name == name {
-            break;
-        }
-        if !names.contains(&curve.name.as_str()) {
-            names.push(&curve.name);
-        }
-    }
-    names.len() % COLOURS.len()
-}
-
-/// The colour of a number.
-pub(super) fn colour(number: usize) -> RGBColor {
-    COLOURS[number % COLOURS.len()]
-}
-
-/// The colour of a number as CSS has it.
-pub(super) fn colour_text(number: usize) -> String {
-    let RGBColor(red, green, blue) = colour(number);
-    format!("#{red:02x}{green:02x}{blue:02x}")
-}
-
-fn style<'a>(pixels: f64) -> TextStyle<'a> {
-    // The library takes the height of a line for a font's size.
-    TextStyle::from((FONT, pixels * 1.24).into_font()).color(&TEXT)
-}
-
-/// Writes a line of text.
-pub(super) fn text(
-    area: &Area,
-    content: &str,
-    at: (i32, i32),
-    pixels: f64,
-    horizontal: HPos,
-    vertical: VPos,
-) -> Result<(), ChartError> {
-    let style = style(pixels).pos(Pos::new(horizontal, vertical));
-    // XML has no way to write a control character.
-    let content = content.replace(
-        |character: char| character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}'),
-        "\u{fffd}",
-    );
-    area.draw(&Text::new(content, at, style)).map_err(failed)
-}
-
-/// About how wide a text is. A viewer may use another font, so no more than that can be known.
-pub(super) fn text_width(content: &str, pixels: f64) -> i32 {
-    (content.chars().count() as f64 * pixels * 0.61).ceil() as i32
 }

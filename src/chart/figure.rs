@@ -1,7 +1,7 @@
 //! What every chart is made of: panels one below the other over one x axis, with curves in them.
 
 use super::pointing::{Pointing, PointingCurve, PointingPanel, Reading};
-use super::{ChartError, draw};
+use super::{ChartError, draw, palette};
 
 /// What is drawn, in the units of its axes.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,7 +105,7 @@ impl Figure {
                     (curve.points[index].0, curve.points[index].1, number)
                 });
                 let points = points.collect();
-                let colour = draw::colour_text(draw::colour_of(self, &curve.name));
+                let colour = palette::colour_text(palette::colour_of(self, &curve.name));
                 curves.push(PointingCurve {
                     name: curve.name.clone(),
                     colour,

@@ -1,4 +1,5 @@
-//! The project's figures: memory over a training step, and rate against size, as SVG, PNG or a page to point at.
+//! The project's figures: memory over a training step, and rate against size, as SVG, PNG or a page to point at;
+//! and timelines for Perfetto.
 //!
 //! A chart says what is to be seen; a `Figure` is the same in panels, axes and curves, which are drawn once, as SVG.
 //! A PNG is that SVG rendered with a font that comes along, and a page is that SVG with the points that it was drawn of.
@@ -7,12 +8,17 @@ mod draw;
 mod error;
 mod figure;
 mod legend;
+mod marks;
 mod memory;
 mod page;
+mod palette;
 mod png;
 mod pointing;
+mod strokes;
 mod sweep;
+mod text;
 mod thin;
+mod timeline;
 mod unit;
 
 use std::path::Path;
@@ -21,6 +27,7 @@ pub use error::ChartError;
 pub use figure::Drawing;
 pub use memory::{MemoryChart, MemoryPanel, MemoryPeak, MemoryPoint, MemorySeries, OpLabel};
 pub use sweep::{SweepChart, SweepPanel, SweepPoint, SweepSeries};
+pub use timeline::{Engine, Timeline, Track};
 
 use crate::format::write_file;
 

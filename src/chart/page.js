@@ -25,17 +25,23 @@
     return low - 1;
   };
 
-  // The point of a curve that is shown at x, or undefined where the curve says nothing.
-  const pointAt = (curve, x) => {
-    const points = curve.points;
-    const before = lastBefore(points, x);
-    if (curve.reading === "points") {
-      const near = [points[before], points[before + 1]].filter((point) => point !== undefined);
-      near.sort((a, b) => Math.abs(a[0] - x) - Math.abs(b[0] - x));
-      return near[0];
-    }
+  // The point of a curve of steps that is shown for what lies between two places, undefined where there is no step.
+  // Many points can lie under one pixel: then the highest is meant, as it is what one sees.
+  const stepAt = (points, from, to) => {
+    let best = lastBefore(points, from);
+    let next = best + 1;
     // Behind its last point a step is over.
-    return before === points.length - 1 && points[before]?.[0] < x ? undefined : points[before];
+    if (next === points.length && points[best]?.[0] < from) return undefined;
+    for (; next < points.length && points[next][0] <= to; next += 1) {
+      if (best < 0 || points[next][1] > points[best][1]) best = next;
+    }
+    return points[best];
+  };
+
+  // Of all places where something was measured, the one that is nearest to x.
+  const nearest = (curves, x) => {
+    const places = curves.flatMap((curve) => curve.points.map((point) => point[0]));
+    return places.reduce((best, place) => (Math.abs(place - x) < Math.abs(best - x) ? place : best), places[0] ?? x);
   };
 
   const add = (text, className, colour) => {
@@ -67,14 +73,18 @@
     line.setAttribute("y2", panel.top + panel.height);
     line.setAttribute("visibility", "visible");
 
+    const measured = panel.curves.filter((curve) => curve.reading === "points");
+    const place = measured.length > 0 ? nearest(measured, x) : x;
+    const half = panel.x_end / Math.max(panel.width - 1, 1) / 2;
     tip.replaceChildren();
-    add(number(x, pointing.x_unit), "at");
+    add(number(place, pointing.x_unit), "at");
     for (const curve of panel.curves) {
-      const point = pointAt(curve, x);
+      const point =
+        curve.reading === "points"
+          ? curve.points.find((one) => one[0] === place)
+          : stepAt(curve.points, x - half, x + half);
       if (point === undefined) continue;
-      const from = `from ${number(point[0], pointing.x_unit)}`;
-      const where = curve.reading === "points" ? `at ${number(point[0], pointing.x_unit)}` : from;
-      add(`${curve.name}: ${number(point[1], panel.y_unit)} ${where}`, "curve", curve.colour);
+      add(`${curve.name}: ${number(point[1], panel.y_unit)}`, "curve", curve.colour);
       for (const text of point[2] === null ? [] : pointing.labels[point[2]]) add(text, "label");
     }
     tip.hidden = false;

@@ -6,16 +6,13 @@ use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb::Database};
 
 use super::ChartError;
+use super::strokes::failed;
 
 /// A font for machines that have none; its licence lies beside it.
 const FONT: &[u8] = include_bytes!("font/DejaVuSans-subset.ttf");
 
 /// A PNG has this many pixels for each of the drawing's, so that its text stays sharp.
 const PIXELS_PER_UNIT: f32 = 2.0;
-
-fn failed(error: impl std::fmt::Display) -> ChartError {
-    ChartError::Draw { reason: error.to_string() }
-}
 
 /// Renders SVG. Only the font that comes along is used, so that every machine makes the same pixels.
 pub(super) fn render(svg: &str) -> Result<Vec<u8>, ChartError> {

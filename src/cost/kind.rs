@@ -215,14 +215,69 @@ fn traffic(name: &str) -> Traffic {
         | "LogSoftmax"
         | "SoftmaxCrossEntropyWithLogits"
         | "SparseSoftmaxCrossEntropyWithLogits" => Traffic::Everything { again: &[0, 0] },
-        "Assign" | "TensorArrayScatterV3" | "TensorArraySplitV3" => Traffic::Input { input: 1, passes: 2 },
+        "Assign" | "TensorArraySplitV3" => Traffic::Input { input: 1, passes: 2 },
+        "TensorArrayScatterV3" => Traffic::Input { input: 2, passes: 2 },
         "TensorArrayWriteV3" => Traffic::Input { input: 2, passes: 0 },
         "AssignAdd" | "AssignSub" | "AssignAddVariableOp" | "AssignSubVariableOp" => {
             Traffic::Input { input: 1, passes: 3 }
         }
+        // It makes a tensor; those below change a variable.
+        "ScatterNd" => Traffic::Everything { again: &[] },
         _ if name.starts_with("Scatter") || name.starts_with("ResourceScatter") => {
             Traffic::Input { input: 2, passes: 3 }
         }
         _ => Traffic::Everything { again: &[] },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::OpRegistry;
+
+    #[test]
+    fn operands_are_where_the_definitions_say() {
+        let registry = OpRegistry::builtin();
+        let argument = |op: &OpInfo, index: usize| op.inputs()[index].name.clone();
+        for op in registry.iter() {
+            let name = op.name();
+            match classify(op) {
+                Kind::Convolution(pass) if !name.starts_with('_') => {
+                    assert_eq!(
+                        argument(op, if pass == Pass::FilterGradient { 0 } else { 1 }),
+                        match pass {
+                            Pass::FilterGradient => "input",
+                            _ => "filter",
+                        }
+                    );
+                    if pass != Pass::Forward {
+                        assert_eq!(argument(op, 2), "out_backprop", "{name}");
+                    }
+                }
+                Kind::Recurrent(recurrent) => {
+                    let input = argument(op, recurrent.input);
+                    assert!(matches!(input.as_str(), "x" | "input"), "{name}: {input}");
+                    for &index in recurrent.weights {
+                        let weights = argument(op, index);
+                        assert!(
+                            matches!(weights.as_str(), "w" | "w_ru" | "w_c" | "params"),
+                            "{name}: {weights}"
+                        );
+                    }
+                }
+                Kind::Memory(Traffic::Input { input, .. }) => {
+                    let value = argument(op, input);
+                    assert!(matches!(value.as_str(), "value" | "updates"), "{name}: {value}");
+                }
+                Kind::Update { variables, .. } => assert!(variables > 0, "{name}"),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn adam_moves_its_variable_and_two_slots() {
+        let adam = OpRegistry::builtin().get("ResourceApplyAdam").expect("an op of TensorFlow");
+        assert_eq!(classify(adam), Kind::Update { gradient: 9, variables: 3 });
     }
 }

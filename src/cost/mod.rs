@@ -1,8 +1,8 @@
 //! What ops cost on a device: their time, and the scratch memory that they take.
 //!
-//! Each op is told apart once by its name ([`kind`]); the shapes around a node say how much arithmetic and how many bytes one run of
-//! it is ([`work`]); and a [`DeviceProfile`] says how long that takes, whichever is slowest of arithmetic, memory and
-//! launching ([`roofline`]). Where a step was measured ([`MeasuredTimes`]), what was measured counts instead.
+//! Each op is told apart once by its name (`kind`); the shapes around a node say how much arithmetic and how many bytes one
+//! run of it is (`work`); and a [`DeviceProfile`] says how long that takes, whichever is slowest of arithmetic, memory and
+//! launching (`roofline`). Where a step was measured ([`MeasuredTimes`]), what was measured counts instead.
 //!
 //! `docs/cost-model.md` has the formulas, where the figures come from, and how near they are.
 

@@ -229,16 +229,10 @@ fn resnet50_takes_the_arithmetic_that_is_known_of_it() {
         let forward = total("Conv2D");
         assert!((forward / expected - 1.0).abs() < 0.01, "{forward:e}, expected {expected:e}");
         assert_eq!(total("Conv2DBackpropFilter"), forward);
-        // The zeros in place of a gradient of what batch normalization keeps for itself, whose size only cuDNN knows.
-        let is_known = |&node: &NodeId| {
-            costs.source(node) != CostSource::UnknownSize || graph.op(node).name() == "ZerosLike"
-        };
         let step = Step::of(graph, &[node_named(graph, "train")]);
-        let unknown: Vec<_> = graph
-            .node_ids()
-            .filter(|node| step.contains(*node) && !is_known(node))
-            .map(|node| graph.name(node))
-            .collect();
+        let is_unknown =
+            |&node: &NodeId| step.contains(node) && costs.source(node) == CostSource::UnknownSize;
+        let unknown: Vec<_> = graph.node_ids().filter(is_unknown).map(|node| graph.name(node)).collect();
         assert!(unknown.is_empty(), "{unknown:?}");
     });
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use serde::Serialize;
+use tf_lms::chart::{ChartError, Timeline};
 use tf_lms::proto::tensorflow::{NodeExecStats, RunMetadata, StepStats};
 use tf_lms::train::Intervals;
 
@@ -94,18 +95,20 @@ pub fn busy(stats: &StepStats) -> (Intervals, Intervals) {
     (of(|device| device.contains("stream:all")), of(|device| device.contains("memcpy")))
 }
 
-/// Step statistics in Chrome's trace format, for devices that write no trace of their own.
-pub fn chrome_trace(stats: &StepStats) -> serde_json::Value {
-    let mut events = Vec::new();
-    for (pid, device) in stats.dev_stats.iter().enumerate() {
-        events.push(serde_json::json!({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": device.device}}));
-        events.extend(device.node_stats.iter().map(|node| {
-            serde_json::json!({
-                "ph": "X", "cat": "op", "name": node.node_name, "pid": pid, "tid": node.thread_id,
-                "ts": node.all_start_micros + node.op_start_rel_micros, "dur": nanos(node) as f64 / 1000.0,
-                "args": {"label": node.timeline_label},
-            })
-        }));
+/// Step statistics as a timeline from the first op on, for devices that write no trace of their own.
+pub fn timeline(stats: &StepStats) -> Result<Timeline, ChartError> {
+    let start = |node: &NodeExecStats| node.all_start_micros + node.op_start_rel_micros;
+    let zero = stats.dev_stats.iter().flat_map(|device| &device.node_stats).map(start).min().unwrap_or(0);
+    let mut timeline = Timeline::new();
+    for device in &stats.dev_stats {
+        for node in &device.node_stats {
+            let track = timeline.track(&device.device, &format!("thread {}", node.thread_id));
+            let mut args = serde_json::Map::new();
+            args.insert("label".to_string(), node.timeline_label.clone().into());
+            let (start_seconds, seconds) =
+                ((start(node) - zero) as f64 / 1e6, nanos(node).max(0) as f64 / 1e9);
+            timeline.add_span(track, &node.node_name, start_seconds, seconds, args)?;
+        }
     }
-    serde_json::json!({"displayTimeUnit": "ns", "traceEvents": events})
+    Ok(timeline)
 }

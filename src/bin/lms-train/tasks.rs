@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use anyhow::Context;
 use tf_lms::format::write_file;
 use tf_lms::train::DeviceChoice;
 
@@ -29,8 +28,7 @@ pub fn train(args: &Args) -> anyhow::Result<()> {
         if let (Some(path), Some(stats)) = (&args.trace, &metadata.step_stats)
             && !matches!(args.device, DeviceChoice::Soft { .. })
         {
-            write_file(path, &serde_json::to_vec(&inspect::chrome_trace(stats))?)
-                .with_context(|| path.display().to_string())?;
+            inspect::timeline(stats)?.write(path)?;
         }
     }
     let report = Report::new(args, &job, &trained);
