@@ -24,7 +24,7 @@ pub struct GraphArgs {
     pub tensorflow: Option<PathBuf>,
 
     /// Ops that a step is run for [default: the collection `train_op`]
-    #[arg(long = "train-op", value_name = "NAME")]
+    #[arg(long = "train-op", alias = "target", value_name = "NAME")]
     pub train_ops: Vec<String>,
 
     /// Definitions of ops that TensorFlow does not have: an OpList, binary or text

@@ -1,15 +1,20 @@
 //! What the three tools share: flags, sizes as people write them, and how things end.
 
+mod budget_args;
 mod bytes;
 mod exit;
 mod graph_args;
 mod model_args;
+mod nvml;
 mod subject;
 mod tflms_args;
+mod tuned;
 
+pub use budget_args::BudgetArgs;
 pub use bytes::{Size, parse_size};
 pub use exit::{Failure, run};
 pub use graph_args::GraphArgs;
 pub use model_args::{ManualArgs, ModelArgs, OutputArgs, OutputFormat, Verbosity};
 pub use subject::Subject;
 pub use tflms_args::TflmsArgs;
+pub use tuned::{TunedPlan, numbered, plan_for_budget};

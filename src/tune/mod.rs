@@ -3,6 +3,7 @@
 //! A strategy is a [`Strategy`]: it is given a [`Judge`] and returns the best plan that it found. A new one is a file beside
 //! [`Tflms`].
 
+pub mod accuracy;
 mod judge;
 mod tflms;
 
@@ -24,6 +25,20 @@ pub trait Strategy {
     ///
     /// If it cannot plan for this graph at all.
     fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, TflmsError>;
+}
+
+/// The strategy that looks for nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nothing;
+
+impl Strategy for Nothing {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn find(&mut self, _: &mut Judge) -> Result<Option<Found>, TflmsError> {
+        Ok(None)
+    }
 }
 
 /// A plan that fits.

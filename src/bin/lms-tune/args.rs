@@ -1,0 +1,129 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Parser;
+use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, TflmsArgs, Verbosity};
+
+const EXAMPLES: &str = "\
+Examples:
+  Will it fit in 16 GiB, and if not, what would it take?
+      lms-tune model.meta --gpu-mem 16GiB
+
+  The same for an NVLink machine, keeping the plan for lms-rewrite or lms-train:
+      lms-tune model.meta --gpu-mem 16GiB --device-profile v100-nvlink2 -o plan.json
+
+  What a plan comes to that was made before:
+      lms-tune model.meta --gpu-mem 16GiB --plan plan.json
+
+  How large may the images be, without and with swapping, in steps of 32 pixels? (Asks an installed TensorFlow for the
+  sizes that follow.)
+      lms-tune model.meta --gpu-mem 16GiB --max images:1,2/32
+
+  How large may the batch be?
+      lms-tune model.meta --gpu-mem 16GiB --max batch
+
+Predictions were held against TensorFlow's own allocator on the software GPU; the errors that are stated are the worst
+that were seen. A GPU's kernels are estimated from the device's profile; --op-times takes measured ones.
+
+Exit status: 0 fits, as it is or with swapping; 1 failed; 2 wrong usage; 3 does not fit.";
+
+/// Says whether a TensorFlow training graph fits in a GPU's memory, finds the plan with which it does at the least cost in time, and
+/// predicts peak, traffic and step time.
+#[derive(Debug, Parser)]
+#[command(name = "lms-tune", version, after_long_help = EXAMPLES, arg_required_else_help = true)]
+pub struct Args {
+    #[command(flatten)]
+    pub model: ModelArgs,
+
+    /// Write the plan as JSON, for lms-rewrite --plan and lms-train --plan
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<OsString>,
+
+    /// Judge this plan instead of looking for one
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "max"])]
+    pub plan: Option<PathBuf>,
+
+    /// Find the largest size that fits: `batch`, or dimensions of a placeholder, counted from 0, as images:1,2; with
+    /// /N in multiples of N; given several times, all get the same size
+    #[arg(long, value_name = "batch|NAME:DIM,…[/N]", conflicts_with = "output")]
+    pub max: Vec<Dimensions>,
+
+    #[command(flatten)]
+    pub verbosity: Verbosity,
+
+    #[command(flatten)]
+    pub budget: BudgetArgs,
+
+    #[command(flatten)]
+    pub graph: GraphArgs,
+
+    #[command(flatten)]
+    pub tflms: TflmsArgs,
+
+    #[command(flatten)]
+    pub manual: ManualArgs,
+}
+
+/// Which sizes are free.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dimensions {
+    /// The placeholder; none for the batch.
+    pub placeholder: Option<String>,
+    /// Its dimensions, counted from 0.
+    pub dimensions: Vec<usize>,
+    /// Only multiples of this are tried.
+    pub multiple: u64,
+}
+
+impl FromStr for Dimensions {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Dimensions, String> {
+        let expected = || {
+            "expected `batch`, or a placeholder and its dimensions as in images:1,2 or images:1,2/32"
+                .to_string()
+        };
+        let (text, multiple) = match text.rsplit_once('/') {
+            Some((text, multiple)) if multiple.bytes().all(|byte| byte.is_ascii_digit()) => {
+                (text, multiple.parse().ok().filter(|&multiple| multiple > 0).ok_or_else(expected)?)
+            }
+            _ => (text, 1),
+        };
+        if text == "batch" {
+            return Ok(Dimensions { placeholder: None, dimensions: vec![0], multiple });
+        }
+        let (name, dimensions) =
+            text.rsplit_once(':').filter(|(name, _)| !name.is_empty()).ok_or_else(expected)?;
+        let dimensions: Result<Vec<usize>, _> = dimensions.split(',').map(str::parse).collect();
+        Ok(Dimensions {
+            placeholder: Some(name.to_string()),
+            dimensions: dimensions.map_err(|_| expected())?,
+            multiple,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_sizes_are_named_by_placeholder_and_dimension() {
+        let parsed = |text: &str| text.parse::<Dimensions>();
+        let of = |placeholder: Option<&str>, dimensions: &[usize], multiple| Dimensions {
+            placeholder: placeholder.map(str::to_string),
+            dimensions: dimensions.to_vec(),
+            multiple,
+        };
+        assert_eq!(parsed("batch"), Ok(of(None, &[0], 1)));
+        assert_eq!(parsed("images:1,2"), Ok(of(Some("images"), &[1, 2], 1)));
+        assert_eq!(parsed("scope/images:1/32"), Ok(of(Some("scope/images"), &[1], 32)));
+        assert_eq!(parsed("scope/images:1"), Ok(of(Some("scope/images"), &[1], 1)));
+        for wrong in ["", "images", "images:", ":1", "images:x", "batch/0", "images:-1"] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
+}

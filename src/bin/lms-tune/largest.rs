@@ -1,0 +1,268 @@
+//! How large a graph's free sizes may be.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display};
+use std::io::{self, Write};
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+use tf_lms::cli::{Failure, GraphArgs, Size, Subject};
+use tf_lms::graph::{Graph, NodeId};
+use tf_lms::order::Placement;
+use tf_lms::plan::Analysis;
+use tf_lms::shape::{GivenShape, Shapes, Sizes};
+use tf_lms::simulate::{OpCost, Outline};
+use tf_lms::tune::{self, Tflms, Verdict};
+
+use crate::args::{Args, Dimensions};
+use crate::report::peak;
+
+/// The largest size that is tried. No tensor that has it in two dimensions fits anywhere.
+const LARGEST: u64 = 1 << 20;
+
+/// A size that was tried.
+#[derive(Debug, Clone, Serialize)]
+struct Probe {
+    size: u64,
+    peak_before: u64,
+    /// None: out of memory without swapping.
+    step_seconds_before: Option<f64>,
+    /// None: out of memory with swapping too.
+    step_seconds_after: Option<f64>,
+    /// Examples in a second, or elements of the free dimensions, with swapping if it is needed.
+    rate: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Curve {
+    schema: u32,
+    free: String,
+    rate_unit: &'static str,
+    gpu_mem: u64,
+    device_profile: String,
+    largest_before: Option<u64>,
+    largest_after: Option<u64>,
+    probes: Vec<Probe>,
+    #[serde(skip)]
+    name: String,
+}
+
+/// Finds the largest sizes that fit without and with swapping, and prints what was tried on the way.
+pub fn run(args: &Args, free: &[Dimensions]) -> anyhow::Result<()> {
+    let subject = Subject::read(&args.model, &args.graph)?;
+    let graph = subject.graph()?;
+    let mut search = Search { args, subject: &subject, graph: &graph, free, probes: BTreeMap::new() };
+    let multiple = free.iter().map(|dimensions| dimensions.multiple).max().unwrap_or(1);
+    let before = search.largest(multiple, |probe| probe.step_seconds_before.is_some())?;
+    let after = search.largest(multiple, |probe| probe.step_seconds_after.is_some())?;
+    let is_batch = free.iter().all(|dimensions| dimensions.placeholder.is_none());
+    let curve = Curve {
+        schema: 1,
+        free: free.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+        rate_unit: if is_batch { "examples/s" } else { "million elements/s" },
+        gpu_mem: args.budget.memory()?.first().copied().unwrap_or(0),
+        device_profile: args.budget.profile(None)?.name,
+        largest_before: before,
+        largest_after: after,
+        probes: search.probes.into_values().flatten().collect(),
+        name: subject.model.name().to_string(),
+    };
+    let text =
+        if args.verbosity.json { serde_json::to_string_pretty(&curve)? + "\n" } else { curve.to_string() };
+    if args.verbosity.json || !args.verbosity.quiet {
+        io::stdout().lock().write_all(text.as_bytes())?;
+    }
+    match after {
+        Some(_) => Ok(()),
+        None => Err(Failure::DoesNotFit.error(format!("{}: not even the smallest size fits", curve.name))),
+    }
+}
+
+struct Search<'a> {
+    args: &'a Args,
+    subject: &'a Subject,
+    graph: &'a Graph<'a>,
+    free: &'a [Dimensions],
+    /// None: a size that the graph cannot have.
+    probes: BTreeMap<u64, Option<Probe>>,
+}
+
+impl Search<'_> {
+    /// The largest multiple that fits: doubled until it does not, then halved in between.
+    fn largest(&mut self, multiple: u64, fits: impl Fn(&Probe) -> bool) -> anyhow::Result<Option<u64>> {
+        let (mut low, mut high) = (0, 1);
+        while high * multiple <= LARGEST {
+            if !self.probe(high * multiple)?.is_some_and(&fits) && (low > 0 || high >= 8) {
+                break;
+            }
+            if self.probe(high * multiple)?.is_some_and(&fits) {
+                low = high;
+            }
+            high *= 2;
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.probe(middle * multiple)?.is_some_and(&fits) { low = middle } else { high = middle }
+        }
+        Ok((low > 0).then_some(low * multiple))
+    }
+
+    /// What comes of a size; none if the graph cannot have it.
+    fn probe(&mut self, size: u64) -> anyhow::Result<Option<&Probe>> {
+        if !self.probes.contains_key(&size) {
+            let graph_args = self.graph_args(size)?;
+            let probe = match self.subject.shapes(self.graph, &graph_args) {
+                Ok(shapes) => Some(self.simulate(size, &graph_args, shapes)?),
+                // Some sizes contradict the graph, as when halves and doubles of an odd size meet.
+                Err(_) if self.probes.values().any(Option::is_some) => None,
+                Err(error) if self.probes.len() >= 4 => return Err(error),
+                Err(error) if is_without_tensorflow(&error) => return Err(error),
+                Err(_) => None,
+            };
+            self.probes.insert(size, probe);
+        }
+        Ok(self.probes.get(&size).and_then(Option::as_ref))
+    }
+
+    fn simulate(&self, size: u64, graph_args: &GraphArgs, shapes: Shapes) -> anyhow::Result<Probe> {
+        let name = || self.subject.model.name().to_string();
+        let sizes = Sizes::of(self.graph, &shapes).with_context(name)?;
+        let elements = self.elements(&shapes, size);
+        let targets = self.subject.targets(self.graph, graph_args)?;
+        let analysis = Analysis::new(self.graph, &targets, shapes, sizes);
+        let placement = Placement::of(self.graph);
+        let budget = &self.args.budget;
+        let profile = budget.profile(None)?;
+        let costs = budget.costs(&analysis, &profile)?;
+        let cost =
+            |node| OpCost { seconds: costs.seconds(node), workspace_bytes: costs.workspace_bytes(node) };
+        let outline = Outline::new(&analysis, &placement, cost).with_context(name)?;
+        let machine = budget.machine(&profile, placement.gpus().len())?;
+        let tuning = tune::tune(&outline, &machine, &mut Tflms { fixed: self.args.tflms.parameters() })?;
+        let before = tuning.before.step_seconds;
+        let (without, with) = match &tuning.verdict {
+            Verdict::Fits => (Some(before), Some(before)),
+            Verdict::FitsWithSwapping(found) => (None, Some(found.outcome.step_seconds)),
+            Verdict::DoesNotFit => (None, None),
+        };
+        Ok(Probe {
+            size,
+            peak_before: peak(&tuning.before),
+            step_seconds_before: without,
+            step_seconds_after: with,
+            rate: with.map(|seconds| elements / seconds),
+        })
+    }
+
+    /// How many examples, or millions of elements of the first placeholder with free dimensions, a step takes in.
+    fn elements(&self, shapes: &Shapes, size: u64) -> f64 {
+        let Some(free) = self.free.iter().find(|free| free.placeholder.is_some()) else { return size as f64 };
+        let name = free.placeholder.as_deref().unwrap_or_default();
+        let shape = find(self.graph, name).and_then(|node| shapes.get(self.graph.outputs(node).next()?));
+        let batch = shape
+            .and_then(|shape| shape.first())
+            .copied()
+            .filter(|_| !free.dimensions.contains(&0))
+            .unwrap_or(1);
+        batch.max(1) as f64 * (size as f64).powi(free.dimensions.len() as i32) / 1e6
+    }
+
+    /// The flags with one size put in.
+    fn graph_args(&self, size: u64) -> anyhow::Result<GraphArgs> {
+        let mut args = self.args.graph.clone();
+        let declared = Shapes::declared(self.graph);
+        for free in self.free {
+            let Some(name) = &free.placeholder else {
+                args.batch_size = Some(size);
+                continue;
+            };
+            let given = args.shapes.iter().position(|given| given.placeholder == *name);
+            let known = match given {
+                Some(place) => Some(args.shapes.remove(place).dimensions),
+                None => {
+                    let Some(node) = find(self.graph, name) else {
+                        return Err(
+                            Failure::Usage.error(format!("--max {free}: the graph has no node {name:?}"))
+                        );
+                    };
+                    let first = self.graph.outputs(node).next();
+                    first.and_then(|tensor| declared.get(tensor)).map(<[i64]>::to_vec).or_else(|| {
+                        use tf_lms::graph::NodeAttrs;
+                        NodeAttrs::shape(&self.graph.attrs(node), "shape")
+                    })
+                }
+            };
+            let Some(mut dimensions) = known else {
+                bail!("--max {free}: nothing is known of the shape of {name}; give it with --shape {name}=…");
+            };
+            for &dimension in &free.dimensions {
+                let Some(place) = dimensions.get_mut(dimension) else {
+                    return Err(Failure::Usage.error(format!(
+                        "--max {free}: {name} has the dimensions 0 to {}",
+                        dimensions.len().saturating_sub(1)
+                    )));
+                };
+                *place = size as i64;
+            }
+            args.shapes.push(GivenShape { placeholder: name.clone(), dimensions });
+        }
+        Ok(args)
+    }
+}
+
+fn find(graph: &Graph, name: &str) -> Option<NodeId> {
+    graph.node_ids().find(|&node| graph.name(node) == name)
+}
+
+fn is_without_tensorflow(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.is::<tf_lms::runtime::RuntimeError>())
+}
+
+impl Display for Dimensions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.placeholder {
+            None => f.write_str("batch")?,
+            Some(name) => {
+                let dimensions: Vec<String> = self.dimensions.iter().map(ToString::to_string).collect();
+                write!(f, "{name}:{}", dimensions.join(","))?;
+            }
+        }
+        if self.multiple > 1 { write!(f, "/{}", self.multiple) } else { Ok(()) }
+    }
+}
+
+impl Display for Curve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = |size: Option<u64>| size.map_or("none".to_string(), |size| size.to_string());
+        writeln!(
+            f,
+            "{}: the largest {} in {}, on {}",
+            self.name,
+            self.free,
+            Size(self.gpu_mem),
+            self.device_profile
+        )?;
+        writeln!(f, "  {:<20} {}", "without swapping", size(self.largest_before))?;
+        writeln!(f, "  {:<20} {}", "with swapping", size(self.largest_after))?;
+        writeln!(
+            f,
+            "  {:>8}  {:>12}  {:>12}  {:>12}  {}",
+            "size", "peak before", "step before", "step after", self.rate_unit
+        )?;
+        for probe in &self.probes {
+            let step = |seconds: Option<f64>| {
+                seconds.map_or("-".to_string(), |seconds| format!("{:.1} ms", seconds * 1e3))
+            };
+            writeln!(
+                f,
+                "  {:>8}  {:>12}  {:>12}  {:>12}  {}",
+                probe.size,
+                Size(probe.peak_before),
+                step(probe.step_seconds_before),
+                step(probe.step_seconds_after),
+                probe.rate.map_or("-".to_string(), |rate| format!("{rate:.3}"))
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,22 @@
+//! Says whether a TensorFlow training graph fits a GPU, what it would take, and what that costs.
+
+mod args;
+mod largest;
+mod report;
+mod tasks;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use args::Args;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    tf_lms::cli::run("lms-tune", || {
+        if args.manual.print(Args::command())? {
+            return Ok(());
+        }
+        if args.max.is_empty() { tasks::tune(&args) } else { largest::run(&args, &args.max) }
+    })
+}

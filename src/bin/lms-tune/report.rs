@@ -1,0 +1,260 @@
+//! What the user sees.
+
+use std::fmt::{self, Display};
+
+use serde::Serialize;
+use tf_lms::cli::Size;
+use tf_lms::graph::Graph;
+use tf_lms::simulate::{Floors, GpuOutcome, Origin, Outcome};
+
+/// The version of the JSON document.
+const SCHEMA: u32 = 1;
+
+/// TensorFlow's own limit on pinned host memory for copies, unless a variable says otherwise.
+const PINNED_POOL_BYTES: u64 = 64 << 30;
+
+/// The variable that says otherwise, in MiB.
+const PINNED_POOL_VARIABLE: &str = "TF_GPU_HOST_MEM_LIMIT_IN_MB";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Fits,
+    FitsWithSwapping,
+    DoesNotFit,
+}
+
+/// All that is said of a graph and a budget. `after` is with the plan, or as it is if none is needed or none fits.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    pub schema: u32,
+    pub verdict: Verdict,
+    /// Bytes of the first GPU.
+    pub gpu_mem: u64,
+    pub memory_ratio: f64,
+    pub device_profile: String,
+    pub devices: Vec<DeviceReport>,
+    pub peak_before: u64,
+    pub peak_after: u64,
+    /// The worst error of a predicted peak that was seen, as a part of it.
+    pub error_bound: f64,
+    pub swapout_bytes: u64,
+    pub swapin_bytes: u64,
+    pub host_bytes: u64,
+    pub step_seconds_before: f64,
+    pub step_seconds_after: f64,
+    /// The part of the step in which the busier direction of the busiest link carries bytes.
+    pub link_occupancy: f64,
+    pub floors: FloorsReport,
+    pub strategy: String,
+    pub parameters: serde_json::Value,
+    pub simulations: u32,
+    pub seconds: f64,
+    #[serde(skip)]
+    pub name: String,
+    #[serde(skip)]
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct DeviceReport {
+    pub device: String,
+    pub gpu_mem: u64,
+    pub persistent_bytes: u64,
+    pub peak_before: u64,
+    pub peak_after: u64,
+    /// What runs where the peak is, before.
+    pub peak_op_before: String,
+    /// What runs where the peak is, after.
+    pub peak_op: String,
+    pub peak_seconds: f64,
+    pub swapout_bytes: u64,
+    pub swapin_bytes: u64,
+    pub host_bytes: u64,
+    pub floor_op: String,
+    pub floor_bytes: u64,
+    /// The largest tensors alive at the peak, after.
+    pub largest_alive: Vec<AliveTensor>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct AliveTensor {
+    pub tensor: String,
+    pub bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub struct FloorsReport {
+    pub memory_bytes: u64,
+    pub swap_bytes: u64,
+    pub step_seconds: f64,
+}
+
+impl FloorsReport {
+    pub fn of(floors: &[Floors]) -> FloorsReport {
+        FloorsReport {
+            memory_bytes: floors.iter().map(|floor| floor.memory_bytes).max().unwrap_or(0),
+            swap_bytes: floors.iter().map(|floor| floor.swap_bytes).sum(),
+            step_seconds: floors.iter().map(|floor| floor.step_seconds).fold(0.0, f64::max),
+        }
+    }
+}
+
+/// What an entry of a simulated step is called.
+pub fn entry_name(graph: &Graph, origin: Origin) -> String {
+    match origin {
+        Origin::Op(node) => graph.name(node).to_string(),
+        Origin::Swap(tensor, _) | Origin::SwapIn(tensor, _) => {
+            format!("swap-in of {}", graph.tensor_name(tensor))
+        }
+        Origin::SwapOut(tensor) => format!("swap-out of {}", graph.tensor_name(tensor)),
+        Origin::Copy(tensor) => format!("copy of {}", graph.tensor_name(tensor)),
+        Origin::Signal(_) => "a signal".to_string(),
+    }
+}
+
+/// The most memory that any GPU has in use.
+pub fn peak(outcome: &Outcome) -> u64 {
+    outcome.gpus.iter().map(|gpu| gpu.peak_bytes).max().unwrap_or(0)
+}
+
+/// What part of the step the busier direction of the busiest link is busy.
+pub fn occupancy(outcome: &Outcome) -> f64 {
+    let busy = |gpu: &GpuOutcome| gpu.out_seconds.max(gpu.in_seconds);
+    let most = outcome.gpus.iter().map(busy).fold(0.0, f64::max);
+    if outcome.step_seconds > 0.0 { most / outcome.step_seconds } else { 0.0 }
+}
+
+impl Report {
+    /// What to do where more host memory is needed than TensorFlow takes by itself.
+    pub fn host_memory_note(&self) -> Option<String> {
+        (self.host_bytes > PINNED_POOL_BYTES).then(|| {
+            format!(
+                "the copies need {} of host memory, more than TensorFlow pins by itself: set {PINNED_POOL_VARIABLE} to {} or more",
+                Size(self.host_bytes),
+                self.host_bytes.div_ceil(1 << 20)
+            )
+        })
+    }
+
+    /// The document of `--json`.
+    ///
+    /// # Errors
+    ///
+    /// Never for a report of finite numbers.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    pub fn schema() -> u32 {
+        SCHEMA
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = match self.verdict {
+            Verdict::Fits => "fits as it is",
+            Verdict::FitsWithSwapping => "fits with swapping",
+            Verdict::DoesNotFit => "does not fit",
+        };
+        writeln!(f, "{}: {verdict} in {}", self.name, Size(self.gpu_mem))?;
+        let changed = self.verdict != Verdict::Fits;
+        for device in &self.devices {
+            let bound = (device.peak_after as f64 * self.error_bound) as u64;
+            if changed {
+                writeln!(
+                    f,
+                    "  {:<20} {} before, {} after (± {})",
+                    "peak",
+                    Size(device.peak_before),
+                    Size(device.peak_after),
+                    Size(bound)
+                )?;
+            } else {
+                writeln!(f, "  {:<20} {} (± {})", "peak", Size(device.peak_before), Size(bound))?;
+            }
+            writeln!(f, "    {:<18} {}", "of that persistent", Size(device.persistent_bytes))?;
+            writeln!(
+                f,
+                "    {:<18} {:.1} ms into the step, at {}",
+                "where",
+                device.peak_seconds * 1e3,
+                device.peak_op
+            )?;
+            for alive in &device.largest_alive {
+                writeln!(f, "    {:>18} {}", Size(alive.bytes), alive.tensor)?;
+            }
+            if self.devices.len() > 1 {
+                writeln!(f, "    {:<18} {}", "on", device.device)?;
+            }
+        }
+        if changed {
+            writeln!(
+                f,
+                "  {:<20} {} out, {} in each step",
+                "copies",
+                Size(self.swapout_bytes),
+                Size(self.swapin_bytes)
+            )?;
+            writeln!(f, "  {:<20} {}", "host memory", Size(self.host_bytes))?;
+        }
+        let slowdown = self.step_seconds_after / self.step_seconds_before - 1.0;
+        write!(f, "  {:<20} {:.1} ms", "step", self.step_seconds_before * 1e3)?;
+        if changed {
+            write!(
+                f,
+                " before, {:.1} ms after: {:.1}% longer; the link is busy {:.0}% of it",
+                self.step_seconds_after * 1e3,
+                slowdown * 100.0,
+                self.link_occupancy * 100.0
+            )?;
+        }
+        writeln!(f, " (on {})", self.device_profile)?;
+        writeln!(f, "  no plan gets below")?;
+        let above = |value: f64, floor: f64| {
+            if floor > 0.0 { format!("{:.2}x", value / floor) } else { "-".to_string() }
+        };
+        writeln!(
+            f,
+            "    {:<18} {} (here {}), for {}",
+            "memory",
+            Size(self.floors.memory_bytes),
+            above(self.peak_after as f64, self.floors.memory_bytes as f64),
+            self.devices.iter().max_by_key(|device| device.floor_bytes).map_or("", |device| &device.floor_op)
+        )?;
+        writeln!(
+            f,
+            "    {:<18} {} each way (here {})",
+            "copies",
+            Size(self.floors.swap_bytes),
+            above(self.swapout_bytes.max(self.swapin_bytes) as f64, self.floors.swap_bytes as f64)
+        )?;
+        writeln!(
+            f,
+            "    {:<18} {:.1} ms (here {})",
+            "step",
+            self.floors.step_seconds * 1e3,
+            above(self.step_seconds_after, self.floors.step_seconds)
+        )?;
+        if self.verdict == Verdict::FitsWithSwapping && !self.parameters.is_null() {
+            let parameter =
+                |name: &str| self.parameters.get(name).map(ToString::to_string).unwrap_or_default();
+            writeln!(
+                f,
+                "  {:<20} {} --swapout-threshold {} --swapin-ahead {} --swapin-groupby {} --sync-mode {}",
+                "parameters",
+                self.strategy,
+                parameter("swapout_threshold"),
+                parameter("swapin_ahead"),
+                parameter("swapin_groupby"),
+                parameter("sync_mode")
+            )?;
+        }
+        writeln!(f, "  {:<20} {} steps simulated in {:.2} s", "effort", self.simulations, self.seconds)?;
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        Ok(())
+    }
+}

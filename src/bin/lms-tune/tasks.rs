@@ -1,0 +1,227 @@
+//! What the tool does.
+
+use std::fs;
+use std::io::{self, Write};
+use std::time::Instant;
+
+use anyhow::Context;
+use tf_lms::cli::{Failure, Subject, numbered};
+use tf_lms::format::Destination;
+use tf_lms::graph::Device;
+use tf_lms::order::Placement;
+use tf_lms::plan::tflms::{self, Parameters, SyncMode};
+use tf_lms::plan::{Analysis, Draft, Plan, graph_digest};
+use tf_lms::shape::Sizes;
+use tf_lms::simulate::{Machine, NoObserver, OpCost, Outcome, Outline, Program, simulate};
+use tf_lms::tune::{self, Judge, Tflms, Tuning, accuracy};
+
+use crate::args::Args;
+use crate::report::{DeviceReport, FloorsReport, Report, Verdict, entry_name, occupancy, peak};
+
+/// Finds or judges a plan, and reports.
+pub fn tune(args: &Args) -> anyhow::Result<()> {
+    if args.verbosity.json && args.output.as_deref() == Some("-".as_ref()) {
+        return Err(Failure::Usage.error("--json and -o - both want standard output"));
+    }
+    let start = Instant::now();
+    let subject = Subject::read(&args.model, &args.graph)?;
+    let graph = subject.graph()?;
+    let shapes = subject.shapes(&graph, &args.graph)?;
+    let sizes = Sizes::of(&graph, &shapes).with_context(|| subject.model.name().to_string())?;
+    let targets = subject.targets(&graph, &args.graph)?;
+    let analysis = Analysis::new(&graph, &targets, shapes, sizes);
+    let placement = Placement::of(&graph);
+    let profile = args.budget.profile(None)?;
+    let costs = args.budget.costs(&analysis, &profile)?;
+    let cost = |node| OpCost { seconds: costs.seconds(node), workspace_bytes: costs.workspace_bytes(node) };
+    let outline =
+        Outline::new(&analysis, &placement, cost).with_context(|| subject.model.name().to_string())?;
+    let machine = args.budget.machine(&profile, placement.gpus().len())?;
+    let fixed = args.tflms.parameters();
+    let (tuning, given) = match &args.plan {
+        None => (tune::tune(&outline, &machine, &mut Tflms { fixed: fixed.clone() })?, None),
+        Some(path) => {
+            let name = path.display().to_string();
+            let plan = Plan::from_json(&name, &fs::read(path).with_context(|| name.clone())?)?;
+            if plan.graph.nodes != graph.len() || plan.graph.digest != graph_digest(&graph) {
+                return Err(Failure::Failed
+                    .error(format!("{name}: the plan is for another graph than {}", subject.model.name())));
+            }
+            let draft = Draft::of(&plan, &graph)?;
+            (judge(&outline, &machine, draft.clone(), plan.parameters.clone())?, Some(draft))
+        }
+    };
+
+    let original = Program::new(&outline, &Draft::default());
+    let (verdict, draft, after, parameters) = conclude(&outline, &machine, &tuning, given, &fixed)?;
+    let program = Program::new(&outline, &draft);
+    let devices = placement.gpus().iter().enumerate().map(|(number, device)| {
+        let (before, after, floor) =
+            (&tuning.before.gpus[number], &after.gpus[number], &tuning.floors[number]);
+        let name = |program: &Program, op: Option<u32>| {
+            op.map_or("what is persistent".to_string(), |op| entry_name(&graph, program.origin(op)))
+        };
+        DeviceReport {
+            device: device.to_string(),
+            gpu_mem: *args.budget.gpu_mem.get(number).or(args.budget.gpu_mem.last()).unwrap_or(&0),
+            persistent_bytes: after.persistent_bytes,
+            peak_before: before.peak_bytes,
+            peak_after: after.peak_bytes,
+            peak_op_before: name(&original, before.peak_op),
+            peak_op: name(&program, after.peak_op),
+            peak_seconds: after.peak_seconds,
+            swapout_bytes: after.out_bytes,
+            swapin_bytes: after.in_bytes,
+            host_bytes: after.out_bytes,
+            floor_op: name(&original, floor.memory_op),
+            floor_bytes: floor.memory_bytes,
+            largest_alive: Vec::new(),
+        }
+    });
+    let memory = args.budget.memory()?;
+    let mut report = Report {
+        schema: Report::schema(),
+        verdict,
+        gpu_mem: memory.first().copied().unwrap_or(0),
+        memory_ratio: args.budget.ratio(),
+        device_profile: profile.name.clone(),
+        devices: devices.collect(),
+        peak_before: peak(&tuning.before),
+        peak_after: peak(&after),
+        error_bound: accuracy::PEAK_ERROR,
+        swapout_bytes: after.gpus.iter().map(|gpu| gpu.out_bytes).sum(),
+        swapin_bytes: after.gpus.iter().map(|gpu| gpu.in_bytes).sum(),
+        host_bytes: after.host_peak_bytes,
+        step_seconds_before: tuning.before.step_seconds,
+        step_seconds_after: after.step_seconds,
+        link_occupancy: occupancy(&after),
+        floors: FloorsReport::of(&tuning.floors),
+        strategy: tflms::NAME.to_string(),
+        parameters: parameters.clone(),
+        simulations: tuning.simulations,
+        seconds: start.elapsed().as_secs_f64(),
+        name: subject.model.name().to_string(),
+        notes: Vec::new(),
+    };
+    report.notes.extend(report.host_memory_note());
+    if !analysis.step.is_known() {
+        report
+            .notes
+            .push("the file does not say what a step runs, so this is a guess; give --train-op".to_string());
+    }
+    if placement.gpus().is_empty() {
+        report.notes.push("no op of the graph runs on a GPU".to_string());
+    }
+
+    if let Some(output) = args.output.as_deref().filter(|_| verdict != Verdict::DoesNotFit) {
+        let host = Device::parse(args.tflms.host_device()).context("--host-device")?;
+        let plan = numbered(&analysis, draft, parameters, &host);
+        write_plan(output, &plan)?;
+    }
+    print(args, &report)?;
+    match verdict {
+        Verdict::DoesNotFit => Err(Failure::DoesNotFit.error(format!(
+            "{}: does not fit in {}, {:.0}% of which a plan may count on",
+            report.name,
+            tf_lms::cli::Size(report.gpu_mem),
+            report.memory_ratio * 100.0
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What a plan that was given comes to.
+fn judge(
+    outline: &Outline,
+    machine: &Machine,
+    draft: Draft,
+    parameters: serde_json::Value,
+) -> anyhow::Result<Tuning> {
+    let mut tuning = tune::tune(outline, machine, &mut tune::Nothing)?;
+    let outcome = Judge::new(outline, machine).judge(&draft);
+    tuning.verdict = match outcome {
+        Ok(outcome) => tune::Verdict::FitsWithSwapping(Box::new(tune::Found { draft, outcome, parameters })),
+        Err(_) => tune::Verdict::DoesNotFit,
+    };
+    Ok(tuning)
+}
+
+/// The verdict, the plan, and what a step comes to with it. Where nothing fits, that is the plan that was given, or the one that
+/// swaps the most.
+fn conclude(
+    outline: &Outline,
+    machine: &Machine,
+    tuning: &Tuning,
+    given: Option<Draft>,
+    fixed: &Parameters,
+) -> anyhow::Result<(Verdict, Draft, Outcome, serde_json::Value)> {
+    Ok(match &tuning.verdict {
+        tune::Verdict::Fits => {
+            (Verdict::Fits, Draft::default(), tuning.before.clone(), serde_json::Value::Null)
+        }
+        tune::Verdict::FitsWithSwapping(found) => {
+            // How much memory it takes shows where there is no end of it: a pool hands out more than was asked for.
+            let counted = unlimited(outline, machine, &found.draft);
+            let outcome = Outcome { gpus: merge_peaks(&found.outcome, &counted), ..found.outcome.clone() };
+            (Verdict::FitsWithSwapping, found.draft.clone(), outcome, found.parameters.clone())
+        }
+        tune::Verdict::DoesNotFit => {
+            let everything = Parameters {
+                swapout_threshold: 1,
+                sync_mode: SyncMode { swap_out: true, swap_in: true },
+                ..fixed.clone()
+            };
+            let (draft, parameters) = match given {
+                Some(draft) => (draft, serde_json::Value::Null),
+                None => {
+                    let draft = tflms::draft(outline.analysis(), &everything)?;
+                    (draft, serde_json::to_value(&everything).unwrap_or_default())
+                }
+            };
+            let outcome = unlimited(outline, machine, &draft);
+            (Verdict::DoesNotFit, draft, outcome, parameters)
+        }
+    })
+}
+
+/// A step with a plan where memory has no end.
+fn unlimited(outline: &Outline, machine: &Machine, draft: &Draft) -> Outcome {
+    let machine = machine.with_memory(Vec::new());
+    simulate(&Program::new(outline, draft), &machine, &mut NoObserver).unwrap_or_default()
+}
+
+/// The outcome within the budget; where the step needs less than that anyway, the peak of what it needs.
+fn merge_peaks(within: &Outcome, counted: &Outcome) -> Vec<tf_lms::simulate::GpuOutcome> {
+    let pairs = within.gpus.iter().zip(&counted.gpus);
+    pairs
+        .map(|(within, counted)| match counted.peak_bytes <= within.peak_bytes {
+            true => tf_lms::simulate::GpuOutcome {
+                peak_bytes: counted.peak_bytes,
+                peak_op: counted.peak_op,
+                peak_seconds: counted.peak_seconds,
+                ..within.clone()
+            },
+            false => within.clone(),
+        })
+        .collect()
+}
+
+fn write_plan(output: &std::ffi::OsStr, plan: &Plan) -> anyhow::Result<()> {
+    match Destination::from(output) {
+        Destination::Stdout => io::stdout().lock().write_all(plan.to_json().as_bytes())?,
+        _ => tf_lms::format::write_file(std::path::Path::new(output), plan.to_json().as_bytes())?,
+    }
+    Ok(())
+}
+
+fn print(args: &Args, report: &Report) -> anyhow::Result<()> {
+    let text = if args.verbosity.json { report.to_json()? } else { report.to_string() };
+    if args.output.as_deref() == Some("-".as_ref()) {
+        if !args.verbosity.quiet {
+            io::stderr().lock().write_all(text.as_bytes())?;
+        }
+    } else if args.verbosity.json || !args.verbosity.quiet {
+        io::stdout().lock().write_all(text.as_bytes())?;
+    }
+    Ok(())
+}

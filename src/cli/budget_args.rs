@@ -1,0 +1,123 @@
+//! Flags for how much memory there is, and how fast the machine is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+
+use super::{Failure, nvml, parse_size};
+use crate::cost::{Costs, DeviceProfile, MeasuredTimes};
+use crate::plan::Analysis;
+use crate::simulate::Machine;
+use crate::tune::accuracy;
+
+/// The profile where none is given and no GPU is there to ask.
+const DEFAULT_PROFILE: &str = "v100-pcie3";
+
+/// How much memory there is, and how fast the machine is.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Budget")]
+pub struct BudgetArgs {
+    /// Memory of the GPU, as 16GiB; several for several GPUs, the last counts for all further ones [default: that of the
+    /// machine's GPUs]
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = parse_size)]
+    pub gpu_mem: Vec<u64>,
+
+    /// The part of it that a plan may count on [default: what the measured error of predictions leaves]
+    #[arg(long, value_name = "RATIO", value_parser = parse_ratio)]
+    pub memory_ratio: Option<f64>,
+
+    /// What the GPU can do: v100-pcie3, v100-nvlink2, a100, h100, h200, gh200, soft, or a JSON file
+    #[arg(long, value_name = "NAME|FILE")]
+    pub device_profile: Option<String>,
+
+    /// Op times that `lms-train --profile` measured
+    #[arg(long, value_name = "FILE")]
+    pub op_times: Option<PathBuf>,
+}
+
+fn parse_ratio(text: &str) -> Result<f64, String> {
+    let ratio = text.parse().ok().filter(|ratio| *ratio > 0.0 && *ratio <= 1.0);
+    ratio.ok_or_else(|| "expected a number above 0, at most 1".to_string())
+}
+
+impl BudgetArgs {
+    /// Whether a budget was given.
+    pub fn is_given(&self) -> bool {
+        !self.gpu_mem.is_empty()
+    }
+
+    /// The memory of each GPU in bytes: given, or what NVIDIA's library says.
+    ///
+    /// # Errors
+    ///
+    /// If none was given and no GPU is there, or one was given that no GPU can have.
+    pub fn memory(&self) -> anyhow::Result<Vec<u64>> {
+        if self.gpu_mem.contains(&0) {
+            return Err(Failure::Usage
+                .error("--gpu-mem: a GPU without memory runs nothing; give a size such as 16GiB"));
+        }
+        if self.is_given() {
+            return Ok(self.gpu_mem.clone());
+        }
+        nvml::gpu_memory().map_err(|why| {
+            Failure::Usage.error(format!(
+                "how much memory the GPU has is not known ({why}): give --gpu-mem, as in --gpu-mem 16GiB"
+            ))
+        })
+    }
+
+    /// The part of the memory that a plan may count on.
+    pub fn ratio(&self) -> f64 {
+        self.memory_ratio.unwrap_or_else(accuracy::safe_memory_ratio)
+    }
+
+    /// The device's profile; `default` if none was given.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of this name, or the file holds none.
+    pub fn profile(&self, default: Option<&str>) -> anyhow::Result<DeviceProfile> {
+        let name = self.device_profile.as_deref().or(default).unwrap_or(DEFAULT_PROFILE);
+        if let Some(profile) = DeviceProfile::built_in(name) {
+            return Ok(profile.clone());
+        }
+        let json = fs::read(Path::new(name)).with_context(|| {
+            let names: Vec<&str> = DeviceProfile::names().collect();
+            format!("--device-profile: {name} is none of {}, and no file that can be read", names.join(", "))
+        })?;
+        Ok(DeviceProfile::from_json(name, &json)?)
+    }
+
+    /// What the graph's ops cost on a device.
+    ///
+    /// # Errors
+    ///
+    /// If the measured times cannot be read, or are those of another graph.
+    pub fn costs(&self, analysis: &Analysis, profile: &DeviceProfile) -> anyhow::Result<Costs> {
+        let Analysis { graph, shapes, sizes, .. } = analysis;
+        let Some(path) = &self.op_times else {
+            return Ok(Costs::of(graph, shapes, sizes, profile, None));
+        };
+        let name = path.display().to_string();
+        let json = fs::read(path).with_context(|| name.clone())?;
+        let times = MeasuredTimes::from_json(&name, &json)?;
+        let costs = Costs::of(graph, shapes, sizes, profile, Some(&times));
+        if costs.count(crate::cost::CostSource::Measured, |_| true) == 0 {
+            return Err(Failure::Failed
+                .error(format!("{name}: has no time of any op of the graph: it is another graph's")));
+        }
+        Ok(costs)
+    }
+
+    /// The machine, with the memory that a plan may count on.
+    ///
+    /// # Errors
+    ///
+    /// As [`BudgetArgs::memory`].
+    pub fn machine(&self, profile: &DeviceProfile, gpus: usize) -> anyhow::Result<Machine> {
+        let usable = self.memory()?.into_iter().map(|bytes| (bytes as f64 * self.ratio()) as u64).collect();
+        Ok(Machine::new(profile, gpus, usable))
+    }
+}
