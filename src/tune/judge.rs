@@ -1,7 +1,10 @@
 //! Plans are judged by simulating them.
 
 use crate::plan::Draft;
-use crate::simulate::{Machine, NoObserver, OutOfMemory, Outcome, Outline, Program, simulate};
+use crate::simulate::{CHUNK_BYTES, Machine, NoObserver, OutOfMemory, Outcome, Outline, Program, simulate};
+
+/// No GPU has more.
+const MOST_BYTES: u64 = 1 << 50;
 
 /// Says of a plan whether it fits, and how long a step takes with it.
 #[derive(Debug)]
@@ -35,6 +38,27 @@ impl<'a> Judge<'a> {
     pub fn judge(&mut self, draft: &Draft) -> Result<Outcome, OutOfMemory> {
         self.simulations += 1;
         simulate(&Program::new(self.outline, draft), self.machine, &mut NoObserver)
+    }
+
+    /// The least memory in bytes in which a step with a plan runs on one GPU (the others have as much), fragmentation included;
+    /// to within a thousandth, or a chunk.
+    ///
+    /// What fits is not quite monotone in the memory; this is a least memory above which all that were tried fit.
+    pub fn least_memory(&mut self, draft: &Draft) -> u64 {
+        let program = Program::new(self.outline, draft);
+        let mut fits = |bytes: u64| {
+            self.simulations += 1;
+            simulate(&program, &self.machine.with_memory(vec![bytes]), &mut NoObserver).is_ok()
+        };
+        let (mut low, mut high) = (0, CHUNK_BYTES << 20);
+        while !fits(high) && high < MOST_BYTES {
+            (low, high) = (high, high * 2);
+        }
+        while high - low > (high / 1000).max(CHUNK_BYTES) {
+            let middle = low + (high - low) / 2;
+            if fits(middle) { high = middle } else { low = middle }
+        }
+        high
     }
 
     /// How many plans were judged.

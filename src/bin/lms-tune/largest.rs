@@ -51,10 +51,16 @@ struct Curve {
 pub fn run(args: &Args, free: &[Dimensions]) -> anyhow::Result<()> {
     let subject = Subject::read(&args.model, &args.graph)?;
     let graph = subject.graph()?;
-    let mut search = Search { args, subject: &subject, graph: &graph, free, probes: BTreeMap::new() };
+    let mut search =
+        Search { args, subject: &subject, graph: &graph, free, probes: BTreeMap::new(), refusal: None };
     let multiple = free.iter().map(|dimensions| dimensions.multiple).max().unwrap_or(1);
     let before = search.largest(multiple, |probe| probe.step_seconds_before.is_some())?;
     let after = search.largest(multiple, |probe| probe.step_seconds_after.is_some())?;
+    if search.probes.values().all(Option::is_none)
+        && let Some(refusal) = search.refusal
+    {
+        return Err(refusal.context("none of the sizes that were tried is one that the graph can have"));
+    }
     let is_batch = free.iter().all(|dimensions| dimensions.placeholder.is_none());
     let curve = Curve {
         schema: 1,
@@ -85,6 +91,8 @@ struct Search<'a> {
     free: &'a [Dimensions],
     /// None: a size that the graph cannot have.
     probes: BTreeMap<u64, Option<Probe>>,
+    /// Why the graph cannot have the last size that it cannot have.
+    refusal: Option<anyhow::Error>,
 }
 
 impl Search<'_> {
@@ -113,11 +121,12 @@ impl Search<'_> {
             let graph_args = self.graph_args(size)?;
             let probe = match self.subject.shapes(self.graph, &graph_args) {
                 Ok(shapes) => Some(self.simulate(size, &graph_args, shapes)?),
-                // Some sizes contradict the graph, as when halves and doubles of an odd size meet.
-                Err(_) if self.probes.values().any(Option::is_some) => None,
-                Err(error) if self.probes.len() >= 4 => return Err(error),
                 Err(error) if is_without_tensorflow(&error) => return Err(error),
-                Err(_) => None,
+                // Some sizes contradict the graph, as when halves and doubles of an odd size meet.
+                Err(error) => {
+                    self.refusal = Some(error);
+                    None
+                }
             };
             self.probes.insert(size, probe);
         }

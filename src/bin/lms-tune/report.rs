@@ -36,6 +36,9 @@ pub struct Report {
     pub devices: Vec<DeviceReport>,
     pub peak_before: u64,
     pub peak_after: u64,
+    /// The least memory in which a step runs, the pool's fragmentation included.
+    pub least_memory_before: u64,
+    pub least_memory_after: u64,
     /// The worst error of a predicted peak that was seen, as a part of it.
     pub error_bound: f64,
     pub swapout_bytes: u64,
@@ -198,6 +201,12 @@ impl Display for Report {
                 Size(self.swapin_bytes)
             )?;
             writeln!(f, "  {:<20} {}", "host memory", Size(self.host_bytes))?;
+        }
+        let least = [self.least_memory_before, self.least_memory_after].map(Size);
+        if changed {
+            writeln!(f, "  {:<20} {} before, {} after", "least that suffices", least[0], least[1])?;
+        } else {
+            writeln!(f, "  {:<20} {}", "least that suffices", least[0])?;
         }
         let slowdown = self.step_seconds_after / self.step_seconds_before - 1.0;
         write!(f, "  {:<20} {:.1} ms", "step", self.step_seconds_before * 1e3)?;

@@ -48,7 +48,7 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
                     .error(format!("{name}: the plan is for another graph than {}", subject.model.name())));
             }
             let draft = Draft::of(&plan, &graph)?;
-            (judge(&outline, &machine, draft.clone(), plan.parameters.clone())?, Some(draft))
+            (judge_given(&outline, &machine, draft.clone(), plan.parameters.clone())?, Some(draft))
         }
     };
 
@@ -79,6 +79,7 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
         }
     });
     let memory = args.budget.memory()?;
+    let mut judge = Judge::new(&outline, &machine);
     let mut report = Report {
         schema: Report::schema(),
         verdict,
@@ -88,6 +89,8 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
         devices: devices.collect(),
         peak_before: peak(&tuning.before),
         peak_after: peak(&after),
+        least_memory_before: judge.least_memory(&Draft::default()),
+        least_memory_after: judge.least_memory(&draft),
         error_bound: accuracy::PEAK_ERROR,
         swapout_bytes: after.gpus.iter().map(|gpu| gpu.out_bytes).sum(),
         swapin_bytes: after.gpus.iter().map(|gpu| gpu.in_bytes).sum(),
@@ -131,7 +134,7 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
 }
 
 /// What a plan that was given comes to.
-fn judge(
+fn judge_given(
     outline: &Outline,
     machine: &Machine,
     draft: Draft,
