@@ -1,7 +1,7 @@
 //! NumPy's `.npy` files.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, ErrorKind};
 use std::path::Path;
 
 use npyz::{NpyFile, Order, TypeChar};
@@ -29,7 +29,10 @@ pub fn read(path: &Path, dtype: DataType) -> Result<Tensor, TrainError> {
         return Err(wrong("is in Fortran order: save it with numpy.ascontiguousarray".to_string()));
     }
     let shape: Vec<i64> = header.shape().iter().map(|&size| size as i64).collect();
-    let bytes = bytes(file, dtype).map_err(|error| wrong(error.to_string()))?;
+    let bytes = bytes(file, dtype).map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof => wrong("ends before its last value".to_string()),
+        _ => wrong(error.to_string()),
+    })?;
     Tensor::new(dtype, &shape, bytes).map_err(|error| wrong(error.to_string()))
 }
 
