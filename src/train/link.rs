@@ -112,8 +112,7 @@ impl Link {
             return None;
         }
         let direction = |seconds: fn(&Sample) -> f64| {
-            // Times of tiny copies are differences of nearly equal numbers, which may come out below zero.
-            let latency_seconds = seconds(&first).max(0.0);
+            let latency_seconds = seconds(&first);
             let bytes_per_second = (last.bytes - first.bytes) as f64 / (seconds(&last) - latency_seconds);
             (bytes_per_second.is_finite() && bytes_per_second > 0.0)
                 .then_some(Direction { bytes_per_second, latency_seconds })
@@ -144,7 +143,9 @@ impl Sample {
             out.push(round[1] - round[0]);
             back.push(round[2] - round[1]);
         }
-        Ok(Sample { bytes, out_seconds: median(out), in_seconds: median(back) })
+        // Differences of nearly equal times may come out below zero.
+        let [out_seconds, in_seconds] = [out, back].map(|seconds| median(seconds).max(0.0));
+        Ok(Sample { bytes, out_seconds, in_seconds })
     }
 }
 
@@ -241,7 +242,7 @@ mod tests {
         let sample = |bytes: u64| Sample {
             bytes,
             out_seconds: 1e-3 + bytes as f64 / 1e9,
-            in_seconds: bytes as f64 / 4e9 - 1e-6,
+            in_seconds: (bytes as f64 / 4e9 - 1e-6).max(0.0),
         };
         let link = Link::of([1 << 10, 1 << 20, 16 << 20].map(sample).to_vec()).unwrap();
         assert!((link.out.bytes_per_second / 1e9 - 1.0).abs() < 1e-3, "{link:?}");

@@ -37,7 +37,9 @@ fn wrong_flags_are_explained() {
     let not_npy = directory.path().join("x.npy");
     fs::write(&not_npy, "no array").unwrap();
     let (plan, not_npy) = (plan.display().to_string(), format!("images={}", not_npy.display()));
-    let cases: [(&[&str], i32, &str); 8] = [
+    let nowhere = directory.path().join("none/trace.json").display().to_string();
+    let cases: [(&[&str], i32, &str); 9] = [
+        (&["--trace", &nowhere], 1, "none/trace.json"),
         (&["--train-op", "no_such_op"], 1, "no_such_op"),
         (&["--init-op", "nothing"], 1, "\"nothing\", which --init-op names"),
         (&["--loss", "nothing"], 1, "--loss"),

@@ -62,6 +62,7 @@ pub fn run(
             trained.saved = Some(checkpoint::save(session, &job.recipe, prefix, done)?.display().to_string());
         }
         if last {
+            trained.host_last = trained.host_last.or_else(HostMemory::now);
             break;
         }
     }
