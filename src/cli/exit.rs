@@ -32,6 +32,11 @@ struct WithStatus {
 }
 
 impl Failure {
+    /// The way in which [`run`] would end with an error.
+    pub fn of(error: &anyhow::Error) -> Failure {
+        error.downcast_ref::<WithStatus>().map_or(Failure::Failed, |error| error.failure)
+    }
+
     /// An error that makes [`run`] end with this status.
     pub fn error(self, message: impl Into<String>) -> anyhow::Error {
         WithStatus { failure: self, message: message.into() }.into()
@@ -46,8 +51,7 @@ pub fn run(tool: &str, main: impl FnOnce() -> anyhow::Result<()>) -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{tool}: {error:#}");
-            let failure = error.downcast_ref::<WithStatus>().map_or(Failure::Failed, |error| error.failure);
-            failure.into()
+            Failure::of(&error).into()
         }
     }
 }

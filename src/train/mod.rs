@@ -3,12 +3,16 @@
 //! * [`Recipe`] finds the ops of a step, of initialization and of checkpoints in what a file says of its graph.
 //! * [`FeedSpec`] and [`Feeds`] make the values of placeholders.
 //! * [`DeviceChoice`] says where a graph runs, and [`SoftGpu`] is the software GPU of this project.
+//! * [`HostMemory`] is what the process holds of the host's memory.
+//! * [`Link`] measures how fast a GPU and the host copy to each other.
 //! * [`OutOfMemory`] takes apart what TensorFlow says when memory runs out.
 
 mod device;
 mod error;
 mod feed;
 mod feeds;
+mod host;
+mod link;
 mod npy;
 mod oom;
 mod recipe;
@@ -19,6 +23,8 @@ pub use device::{DeviceChoice, ParseDeviceError};
 pub use error::TrainError;
 pub use feed::{FeedSpec, ParseFeedError, Values};
 pub use feeds::{Fed, Feeds};
+pub use host::HostMemory;
+pub use link::{Direction, Link, LinkError, Sample};
 pub use oom::OutOfMemory;
 pub use recipe::{Asked, Recipe, Saver, Variable};
 pub use softgpu::{CopyCounters, Counters, SoftGpu, SoftGpuError};

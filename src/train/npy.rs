@@ -1,7 +1,7 @@
 //! NumPy's `.npy` files.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, ErrorKind};
 use std::path::Path;
 
 use npyz::{NpyFile, Order, TypeChar};
@@ -29,7 +29,10 @@ pub fn read(path: &Path, dtype: DataType) -> Result<Tensor, TrainError> {
         return Err(wrong("is in Fortran order: save it with numpy.ascontiguousarray".to_string()));
     }
     let shape: Vec<i64> = header.shape().iter().map(|&size| size as i64).collect();
-    let bytes = bytes(file, dtype).map_err(|error| wrong(error.to_string()))?;
+    let bytes = bytes(file, dtype).map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof => wrong("ends before its last value".to_string()),
+        _ => wrong(error.to_string()),
+    })?;
     Tensor::new(dtype, &shape, bytes).map_err(|error| wrong(error.to_string()))
 }
 
@@ -73,4 +76,50 @@ fn bytes(file: NpyFile<BufReader<File>>, dtype: DataType) -> std::io::Result<Vec
         DataType::UINT64 => values!(u64),
         _ => file.into_vec::<bool>()?.into_iter().map(u8::from).collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of four values as NumPy writes it.
+    fn file(order: bool) -> Vec<u8> {
+        let order = if order { "True" } else { "False" };
+        let header = format!("{{'descr': '<f4', 'fortran_order': {order}, 'shape': (2, 2), }}");
+        let header = format!("{header:<117}\n");
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend((header.len() as u16).to_le_bytes());
+        bytes.extend(header.as_bytes());
+        [1.5f32, -2.0, 0.0, 4.0].iter().for_each(|value| bytes.extend(value.to_le_bytes()));
+        bytes
+    }
+
+    fn read_bytes(bytes: &[u8], dtype: DataType) -> Result<Tensor, String> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.npy");
+        std::fs::write(&path, bytes).unwrap();
+        read(&path, dtype).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn arrays_are_read() {
+        let tensor = read_bytes(&file(false), DataType::FLOAT).unwrap();
+        assert_eq!(tensor.shape(), [2, 2]);
+        assert_eq!(tensor.to_vec(), Some(vec![1.5f32, -2.0, 0.0, 4.0]));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_said() {
+        let whole = file(false);
+        let cases = [
+            (&whole[..whole.len() - 1], DataType::FLOAT, "ends before its last value"),
+            (&whole[..20], DataType::FLOAT, "is no .npy file"),
+            (&whole[..], DataType::INT32, "holds values of type float32"),
+            (&file(true)[..], DataType::FLOAT, "is in Fortran order"),
+        ];
+        for (bytes, dtype, part) in cases {
+            let error = read_bytes(bytes, dtype).unwrap_err();
+            assert!(error.contains(part), "no {part:?} in {error}");
+        }
+    }
 }

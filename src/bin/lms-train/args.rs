@@ -21,6 +21,9 @@ Examples:
       lms-train model.meta --find-limit
       lms-train model.meta --find-limit --rewrite
 
+  How fast a GPU and the host copy to each other:
+      lms-train --measure-link --device gpu
+
   Train on a GPU with a batch of 8, and keep a checkpoint every 100 steps:
       lms-train model.meta --device gpu --batch-size 8 --steps 1000 --save run/model --save-every 100
 
@@ -33,11 +36,12 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 3 out of memory.";
 /// less memory, and reports rate, memory, copies and loss.
 #[derive(Debug, Parser)]
 #[command(name = "lms-train", version, after_long_help = EXAMPLES, arg_required_else_help = true)]
+#[command(mut_arg("input", |input| input.required_unless_present("measure_link")))]
 pub struct Args {
     #[command(flatten)]
     pub model: ModelArgs,
 
-    /// Where to train: cpu, gpu, gpu:N, or soft[:MEMORY[,RATE]], as soft:512MiB,16GB/s
+    /// Where to train: cpu, gpu[:N[,MEMORY]], as gpu:0,8GiB, or soft[:MEMORY[,RATE]], as soft:512MiB,16GB/s
     #[arg(long, default_value = "soft")]
     pub device: DeviceChoice,
 
@@ -106,9 +110,13 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["find_limit", "save", "restore", "trace", "profile"])]
     pub compare: bool,
 
-    /// Find the least memory of the software GPU in which the graph trains, each limit in a process of its own
+    /// Find the least memory in which the graph trains, each limit in a process of its own
     #[arg(long, conflicts_with_all = ["save", "restore", "trace", "profile"])]
     pub find_limit: bool,
+
+    /// Measure the rates at which the device and the host copy to each other; takes no INPUT
+    #[arg(long, conflicts_with_all = ["input", "compare", "find_limit", "save", "restore", "trace", "profile"])]
+    pub measure_link: bool,
 
     /// Write what ran when in the last step, for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE")]
@@ -136,6 +144,7 @@ pub enum Task {
     Train,
     Compare,
     FindLimit,
+    MeasureLink,
 }
 
 impl Args {
@@ -144,6 +153,8 @@ impl Args {
             Task::Compare
         } else if self.find_limit {
             Task::FindLimit
+        } else if self.measure_link {
+            Task::MeasureLink
         } else {
             Task::Train
         }

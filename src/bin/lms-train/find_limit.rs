@@ -1,7 +1,6 @@
 //! The least memory in which a graph trains.
 
 use std::env;
-use std::ffi::OsString;
 use std::fmt::{self, Display};
 use std::process::{Command, Stdio};
 
@@ -49,17 +48,24 @@ enum Ending {
 
 /// Searches and reports.
 pub fn find_limit(args: &Args) -> anyhow::Result<()> {
-    let DeviceChoice::Soft { memory, rate } = &args.device else {
-        return Err(Failure::Usage.error("--find-limit needs the software GPU: --device soft"));
-    };
+    let is_soft = matches!(args.device, DeviceChoice::Soft { .. });
+    if !args.device.is_gpu() {
+        return Err(Failure::Usage.error("--find-limit needs a GPU: --device soft or --device gpu"));
+    }
     if args.model.input.as_deref() == Some("-".as_ref()) {
         return Err(Failure::Usage.error("--find-limit reads the model many times: give a file"));
     }
-    let mut search = Search { args, rate: rate.as_deref(), probes: Vec::new() };
-    let most = memory.unwrap_or(PLENTY);
-    let (mut trains, mut fails) = (most, 0);
+    let mut search = Search { args, probes: Vec::new() };
+    // A GPU's own memory is what there is; the software GPU has as much as it is told.
+    let start = match &args.device {
+        device if is_soft && device.memory().is_none() => device.with_memory(PLENTY),
+        device => Some(device.clone()),
+    };
+    let start = start.context("a device without memory")?;
     // A first guess from what was in use with plenty; the pool needs a little more.
-    let peak = search.peak(most)?;
+    let peak = search.peak(&start, is_soft)?;
+    let most = start.memory().unwrap_or(peak.saturating_mul(2));
+    let (mut trains, mut fails) = (most, 0);
     let mut guess = peak + peak / 16;
     while trains - fails > (trains / NEAR).max(LEAST_DISTANCE) {
         let limit = if fails < guess && guess < trains { guess } else { fails + (trains - fails) / 2 };
@@ -74,6 +80,10 @@ pub fn find_limit(args: &Args) -> anyhow::Result<()> {
                 guess = if trains == most { limit + limit / 8 } else { 0 };
             }
         }
+    }
+    // Without a limit of its own the upper bound was only a guess.
+    if trains == most && start.memory().is_none() && !search.probe(most)? {
+        bail!("does not train in {}, although it took {} without a limit", Size(most), Size(peak));
     }
     let name = args.model.source().name();
     let rewritten = args.rewrites();
@@ -92,18 +102,17 @@ pub fn find_limit(args: &Args) -> anyhow::Result<()> {
 
 struct Search<'a> {
     args: &'a Args,
-    rate: Option<&'a str>,
     probes: Vec<Probe>,
 }
 
 impl Search<'_> {
     /// The bytes in use with plenty of memory.
-    fn peak(&mut self, limit: u64) -> anyhow::Result<u64> {
-        let output =
-            self.command(limit, &["--json", "--exact-memory"])?.output().context("cannot start a probe")?;
+    fn peak(&mut self, device: &DeviceChoice, exact: bool) -> anyhow::Result<u64> {
+        let flags: &[&str] = if exact { &["--json", "--exact-memory"] } else { &["--json"] };
+        let output = self.command(device, flags)?.output().context("cannot start a probe")?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
-            bail!("does not train in {} either: {}", Size(limit), text.trim());
+            bail!("does not train on {device} either: {}", text.trim());
         }
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).context("a probe's report")?;
         report["memory"]["peak_bytes"].as_u64().context("a probe's report has no peak")
@@ -111,7 +120,8 @@ impl Search<'_> {
 
     /// Whether it trains.
     fn probe(&mut self, limit: u64) -> anyhow::Result<bool> {
-        let output = self.command(limit, &["--quiet"])?.output().context("cannot start a probe")?;
+        let device = self.args.device.with_memory(limit).context("a device without memory")?;
+        let output = self.command(&device, &["--quiet"])?.output().context("cannot start a probe")?;
         let ending = match output.status.code() {
             Some(0) => Ending::Trained,
             Some(3) => Ending::OutOfMemory,
@@ -129,7 +139,7 @@ impl Search<'_> {
     }
 
     /// This program with this process's flags, but for those that the search sets.
-    fn command(&self, limit: u64, more: &[&str]) -> anyhow::Result<Command> {
+    fn command(&self, device: &DeviceChoice, more: &[&str]) -> anyhow::Result<Command> {
         let mut command = Command::new(env::current_exe()?);
         let mut flags = env::args_os().skip(1);
         while let Some(flag) = flags.next() {
@@ -143,11 +153,9 @@ impl Search<'_> {
                 _ => drop(command.arg(&flag)),
             }
         }
-        let rate = self.rate.map(|rate| format!(",{rate}")).unwrap_or_default();
-        let device = OsString::from(format!("soft:{limit}{rate}"));
         command
             .arg("--device")
-            .arg(device)
+            .arg(device.to_string())
             .args(["--steps", "2", "--warmup", "1"])
             .args(more)
             .stdin(Stdio::null());

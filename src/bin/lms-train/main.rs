@@ -7,9 +7,11 @@ mod find_limit;
 mod inspect;
 mod interrupt;
 mod job;
+mod measure_link;
 mod report;
 mod run;
 mod setup;
+mod steps;
 mod tasks;
 
 use std::process::ExitCode;
@@ -25,5 +27,6 @@ fn main() -> ExitCode {
         Task::Train => tasks::train(&args),
         Task::Compare => compare::compare(&args),
         Task::FindLimit => find_limit::find_limit(&args),
+        Task::MeasureLink => measure_link::measure_link(&args),
     })
 }

@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use serde::Serialize;
 use tf_lms::cli::Size;
-use tf_lms::train::Percentiles;
+use tf_lms::train::{HostMemory, Percentiles};
 
 use crate::args::Args;
 use crate::inspect;
@@ -52,6 +52,17 @@ struct Memory {
     peak_bytes: Option<u64>,
     /// `exact`: of all allocations; `sampled`: at each op, so it may have been more.
     peak_is: Option<&'static str>,
+    /// Of the whole process: with the software GPU, the device's memory is among it.
+    host: Option<Host>,
+}
+
+/// Bytes that the process holds of the host's memory.
+#[derive(Debug, Serialize)]
+struct Host {
+    peak_bytes: u64,
+    /// Before the first measured step and before the last one: a leak makes the second larger.
+    first_step_bytes: Option<u64>,
+    last_step_bytes: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -95,6 +106,11 @@ impl Report {
                 limit_bytes: trained.total.map(|total| total.limit_bytes),
                 peak_bytes: exact.or(sampled),
                 peak_is: exact.map(|_| "exact").or(sampled.map(|_| "sampled")),
+                host: HostMemory::now().map(|now| Host {
+                    peak_bytes: now.peak_bytes,
+                    first_step_bytes: trained.host_first.map(|memory| memory.resident_bytes),
+                    last_step_bytes: trained.host_last.map(|memory| memory.resident_bytes),
+                }),
             },
             traffic: trained.counted.last().map(|counted| Traffic {
                 bytes_out: counted.copies_out.bytes,
@@ -156,6 +172,14 @@ impl Display for Report {
             let limit =
                 self.memory.limit_bytes.map(|limit| format!(" of {}", Size(limit))).unwrap_or_default();
             row(f, "peak", format_args!("{}{limit} ({kind})", Size(peak)))?;
+        }
+        if let Some(host) = &self.memory.host {
+            let last = host.last_step_bytes.map(|bytes| format!(", {} in the last step", Size(bytes)));
+            row(
+                f,
+                "host memory",
+                format_args!("{} at most{}", Size(host.peak_bytes), last.unwrap_or_default()),
+            )?;
         }
         if let Some(Traffic { bytes_out, bytes_in }) = self.traffic {
             row(f, "copied in a step", format_args!("{} out, {} in", Size(bytes_out), Size(bytes_in)))?;

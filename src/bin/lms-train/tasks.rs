@@ -1,7 +1,9 @@
 //! Training, the plain task.
 
+use std::fs::File;
 use std::io::{self, Write};
 
+use anyhow::Context;
 use tf_lms::format::write_file;
 use tf_lms::train::DeviceChoice;
 
@@ -17,6 +19,10 @@ pub fn train(args: &Args) -> anyhow::Result<()> {
     let setup = Setup::new(args)?;
     let job = Job::prepare(args)?;
     interrupt::listen();
+    // Found out at the last step, it would cost the whole training.
+    for path in [&args.trace, &args.profile].into_iter().flatten() {
+        File::create(path).with_context(|| path.display().to_string())?;
+    }
     let wanted = args.trace.is_some() || args.profile.is_some();
     let wishes = Wishes { record: wanted || args.device.is_gpu(), ..Wishes::default() };
     let trained = run::train(args, &setup, &job, job.graph_def(), &wishes)?;

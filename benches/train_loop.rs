@@ -1,0 +1,108 @@
+//! What the training loop of `lms-train` costs beside the session's calls.
+//!
+//! Bare calls and the loop take turns on one session, so that both meet the same machine.
+
+#![allow(dead_code)] // the loop needs some of what surrounds it
+
+#[path = "../src/bin/lms-train/args.rs"]
+mod args;
+#[path = "../src/bin/lms-train/checkpoint.rs"]
+mod checkpoint;
+#[path = "../src/bin/lms-train/interrupt.rs"]
+mod interrupt;
+#[path = "../src/bin/lms-train/job.rs"]
+mod job;
+#[path = "../src/bin/lms-train/run.rs"]
+mod run;
+#[path = "../src/bin/lms-train/setup.rs"]
+mod setup;
+#[path = "../src/bin/lms-train/steps.rs"]
+mod steps;
+
+use std::time::Instant;
+
+use clap::Parser;
+use tf_lms::runtime::{Feed, RuntimeError, Session};
+use tf_lms::train::Percentiles;
+
+use args::Args;
+use job::Job;
+use run::{Context, Trained, Wishes};
+use setup::Setup;
+
+/// A step of some milliseconds, on the device that has the most to be counted in each.
+const FLAGS: [&str; 10] = [
+    "lms-train",
+    "testdata/mnist_cnn_saved_model",
+    "--feed",
+    "labels=randint:0:10",
+    "--threads",
+    "1",
+    "--warmup",
+    "0",
+    "--steps",
+    "10",
+];
+const ROUNDS: usize = 200;
+/// The time of a step that the cost is held against.
+const STEP_SECONDS: f64 = 0.010;
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::try_parse_from(FLAGS)?;
+    let setup = match Setup::new(&args) {
+        Err(error) if matches!(error.downcast_ref(), Some(RuntimeError::Absent { .. })) => {
+            println!("skipped: {error}");
+            return Ok(());
+        }
+        setup => setup?,
+    };
+    let job = Job::prepare(&args)?;
+    let context = Context { args: &args, setup: &setup, job: &job, wishes: &Wishes::default() };
+    let session = Session::new(setup.tensorflow, job.graph_def(), &setup.config)?;
+    run::initialize(&context, &session)?;
+    let (step, feeds) = (context.step(&session)?, context.feeds(&session)?);
+    let given: Vec<&Feed> = feeds.iter().collect();
+
+    let bare = || -> anyhow::Result<()> {
+        for _ in 0..args.steps {
+            step.run(&given)?;
+        }
+        Ok(())
+    };
+    let whole = || steps::run(&context, &session, &step, &feeds, &mut Trained::default());
+    // Constants are copied in the first step.
+    bare()?;
+    whole()?;
+    let per_step = |seconds: f64| seconds / args.steps as f64;
+    let (mut calls, mut costs) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        // Each goes first as often as the other.
+        let (alone, looped) = if round % 2 == 0 {
+            let alone = seconds(bare)?;
+            (alone, seconds(whole)?)
+        } else {
+            let looped = seconds(whole)?;
+            (seconds(bare)?, looped)
+        };
+        calls.push(per_step(alone));
+        costs.push(per_step(looped - alone));
+    }
+    if let (Some(call), Some(cost)) = (Percentiles::of(&calls), Percentiles::of(&costs)) {
+        let micros = |seconds: f64| seconds * 1e6;
+        println!(
+            "a bare step takes {:.0} µs, the loop adds {:.0} µs (p10 {:.0}, p90 {:.0}): {:.2}% of a step of 10 ms",
+            micros(call.median),
+            micros(cost.median),
+            micros(cost.p10),
+            micros(cost.p90),
+            100.0 * cost.median / STEP_SECONDS
+        );
+    }
+    Ok(())
+}
+
+fn seconds(work: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<f64> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed().as_secs_f64())
+}

@@ -1,0 +1,123 @@
+//! The training loop.
+
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tf_lms::proto::tensorflow::run_options::TraceLevel;
+use tf_lms::proto::tensorflow::{RunMetadata, RunOptions};
+use tf_lms::runtime::{Feed, Session, SessionError, Step, Tensor};
+use tf_lms::train::{HostMemory, SoftGpu, SoftGpuError};
+
+use crate::args::Args;
+use crate::run::{Context, Trained};
+use crate::{checkpoint, interrupt};
+
+/// Runs all steps, and adds what they came to.
+pub fn run(
+    context: &Context,
+    session: &Session,
+    step: &Step,
+    feeds: &[Feed],
+    trained: &mut Trained,
+) -> anyhow::Result<()> {
+    let Context { args, setup, job, wishes } = *context;
+    let feeds: Vec<&Feed> = feeds.iter().collect();
+    let all = args.warmup + args.steps;
+    let bar = progress(args, all);
+    for number in 0..all {
+        if number == args.warmup {
+            trained.host_first = HostMemory::now();
+        }
+        if number + 1 == all {
+            trained.host_last = HostMemory::now();
+        }
+        // The first step copies constants, and the recorded one takes longer than others.
+        let recorded = wishes.record && number + 1 == all;
+        let before = setup.soft.as_ref().map(SoftGpu::counters).transpose()?;
+        let start = Instant::now();
+        let fetched = if recorded {
+            let (fetched, metadata) =
+                record(context, step, &feeds).map_err(|error| explain_step(error, number, context))?;
+            trained.metadata = Some(metadata);
+            fetched
+        } else {
+            step.run(&feeds).map_err(|error| context.explain(error, &format!("step {}", number + 1)))?
+        };
+        let seconds = start.elapsed().as_secs_f64();
+        trained.losses.extend(fetched.first().and_then(mean));
+        if number >= args.warmup && (!recorded || args.steps == 1) {
+            trained.seconds.push(seconds);
+            if let (Some(soft), Some(before)) = (&setup.soft, before) {
+                trained.counted.push(soft.counters()?.since(&before));
+            }
+        }
+        bar.set_message(trained.losses.last().map(|loss| format!("loss {loss:.6}")).unwrap_or_default());
+        bar.inc(1);
+        trained.interrupted = interrupt::asked();
+        let done = number + 1;
+        let last = done == all || trained.interrupted;
+        if let Some(prefix) = &args.save
+            && (last || args.save_every.is_some_and(|every| done.is_multiple_of(every)))
+        {
+            trained.saved = Some(checkpoint::save(session, &job.recipe, prefix, done)?.display().to_string());
+        }
+        if last {
+            trained.host_last = trained.host_last.or_else(HostMemory::now);
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+enum RecordError {
+    Session(SessionError),
+    Other(anyhow::Error),
+}
+
+/// Runs a step and records it.
+fn record(
+    context: &Context,
+    step: &Step,
+    feeds: &[&Feed],
+) -> Result<(Vec<Tensor>, RunMetadata), RecordError> {
+    let Context { args, setup, .. } = *context;
+    let other = |error: SoftGpuError| RecordError::Other(error.into());
+    let options = RunOptions {
+        trace_level: TraceLevel::FullTrace.into(),
+        output_partition_graphs: true,
+        ..RunOptions::default()
+    };
+    let traced = setup.soft.as_ref().zip(args.trace.as_ref());
+    if let Some((soft, _)) = traced {
+        soft.trace(true).map_err(other)?;
+    }
+    let outcome = step.run_with(feeds, &options).map_err(RecordError::Session)?;
+    if let Some((soft, path)) = traced {
+        soft.trace(false).map_err(other)?;
+        soft.write_trace(path).map_err(other)?;
+    }
+    Ok((outcome.fetched, outcome.metadata))
+}
+
+fn explain_step(error: RecordError, number: u64, context: &Context) -> anyhow::Error {
+    match error {
+        RecordError::Session(error) => context.explain(error, &format!("step {}", number + 1)),
+        RecordError::Other(error) => error,
+    }
+}
+
+/// The mean of a tensor's values.
+fn mean(tensor: &Tensor) -> Option<f64> {
+    let values = tensor.to_f64().filter(|values| !values.is_empty())?;
+    Some(values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// A bar on a terminal, nothing elsewhere.
+fn progress(args: &Args, steps: u64) -> ProgressBar {
+    if args.verbosity.quiet || args.verbosity.json {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} steps, {per_sec}, {msg}");
+    ProgressBar::new(steps).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

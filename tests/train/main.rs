@@ -1,0 +1,14 @@
+//! `lms-train` on real TensorFlow with the software GPU.
+//!
+//! Skipped, with the reason printed, where no TensorFlow is found and `LMS_REQUIRE_TENSORFLOW` is unset.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod checkpoints;
+mod comparison;
+mod errors;
+mod host;
+mod link;
+mod plans;
+mod program;

@@ -1,0 +1,127 @@
+//! Rewritten graphs train as planned.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::program::{
+    Case, DEEPLAB, GOOGLENET, MNIST, MNIST_REF, RESNET, UNET, number, ready, reference, train, try_to_train,
+};
+
+/// Strict placement, the CPU's losses, just the planned bytes more than without the plan, and a limit at which only the rewritten
+/// graph trains.
+fn trains_as_planned(case: &Case) {
+    if !ready() {
+        return;
+    }
+    let original = train(case, &["--device", "soft", "--exact-memory"]);
+    let rewritten = train(case, &["--device", "soft", "--exact-memory", "--rewrite"]);
+    assert_eq!(original["losses"], rewritten["losses"], "{}", case.model);
+    for (loss, expected) in original["losses"].as_array().unwrap().iter().zip(reference(case)) {
+        let loss = loss.as_f64().unwrap();
+        assert!(
+            (loss - expected).abs() <= 1e-3 * expected.abs().max(1.0),
+            "{}: {loss}, not {expected}",
+            case.model
+        );
+    }
+    assert_eq!(rewritten["swapins_kept"], rewritten["plan"]["swapins"], "{}", case.model);
+    for (measured, planned) in
+        [("/traffic/bytes_out", "/plan/bytes_out"), ("/traffic/bytes_in", "/plan/bytes_in")]
+    {
+        let added = number(&rewritten, measured) - number(&original, measured);
+        assert_eq!(added, number(&rewritten, planned), "{}: {measured}", case.model);
+    }
+    trains_where_the_original_does_not(case, &original, &rewritten);
+}
+
+/// Halfway between the peaks that both had with memory to spare.
+fn trains_where_the_original_does_not(case: &Case, original: &Value, rewritten: &Value) {
+    let [most, least] = [original, rewritten].map(|report| number(report, "/memory/peak_bytes"));
+    assert!(least < most, "{}: a peak of {least} rewritten, {most} as it is", case.model);
+    let device = format!("soft:{}", least + (most - least) / 2);
+    let flags = ["--device", &device, "--exact-memory"];
+    let failed = try_to_train(case, &flags);
+    let message = String::from_utf8_lossy(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(3), "{}: {message}", case.model);
+    assert!(message.contains("RESOURCE_EXHAUSTED"), "{}: {message}", case.model);
+    let trained = train(case, &[&flags[..], &["--rewrite"]].concat());
+    assert_eq!(trained["losses"], original["losses"], "{}", case.model);
+}
+
+#[test]
+fn mnist_trains_as_planned() {
+    trains_as_planned(&MNIST);
+}
+
+#[test]
+fn mnist_on_ref_variables_trains_as_planned() {
+    trains_as_planned(&MNIST_REF);
+}
+
+#[test]
+fn googlenet_trains_as_planned() {
+    trains_as_planned(&GOOGLENET);
+}
+
+#[test]
+fn resnet50_trains_as_planned() {
+    trains_as_planned(&RESNET);
+}
+
+#[test]
+fn unet3d_trains_as_planned() {
+    trains_as_planned(&UNET);
+}
+
+#[test]
+fn deeplab_trains_as_planned() {
+    trains_as_planned(&DEEPLAB);
+}
+
+/// With TensorFlow's own pool, as on a GPU.
+#[test]
+fn deeplab_trains_in_a_pool_that_is_too_small_for_the_original() {
+    if !ready() {
+        return;
+    }
+    let flags = ["--device", "soft:416MiB"];
+    let failed = try_to_train(&DEEPLAB, &flags);
+    let message = String::from_utf8_lossy(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(3), "{message}");
+    assert!(message.contains("RESOURCE_EXHAUSTED") && message.contains("_bfc"), "{message}");
+    train(&DEEPLAB, &[&flags[..], &["--rewrite"]].concat());
+}
+
+/// Without triggers everything comes back as soon as it has left: all bytes move, and nothing is gained.
+#[test]
+fn swap_ins_without_triggers_gain_nothing() {
+    if !ready() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("plan.json").display().to_string();
+    let model = format!("testdata/{}.meta", GOOGLENET.model);
+    let planned = Command::new(env!("CARGO_BIN_EXE_lms-rewrite"))
+        .args([&model, "--quiet", "--dry-run", "--plan-out", &path])
+        .status();
+    assert!(planned.unwrap().success());
+    let mut plan: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let exact = ["--device", "soft", "--exact-memory", "--plan", &path];
+    let with = train(&GOOGLENET, &exact);
+    let mut dropped = 0;
+    for swap in plan["swaps"].as_array_mut().unwrap() {
+        for swap_in in swap["swap_ins"].as_array_mut().unwrap() {
+            dropped += swap_in["triggers"].as_array().unwrap().len();
+            swap_in["triggers"] = Value::Array(Vec::new());
+        }
+    }
+    assert!(dropped > 100, "{dropped} triggers");
+    fs::write(&path, plan.to_string()).unwrap();
+    let without = train(&GOOGLENET, &exact);
+    assert_eq!(with["traffic"], without["traffic"]);
+    assert_eq!(with["losses"], without["losses"]);
+    let [with, without] = [with, without].map(|report| number(&report, "/memory/peak_bytes"));
+    assert!(with + with / 20 < without, "a peak of {with} with triggers, {without} without");
+}
