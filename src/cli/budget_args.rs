@@ -21,7 +21,13 @@ const DEFAULT_PROFILE: &str = "v100-pcie3";
 pub struct BudgetArgs {
     /// Memory of the GPU, as 16GiB; several for several GPUs, the last counts for all further ones [default: that of the
     /// machine's GPUs]
-    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = parse_size)]
+    #[arg(
+        long,
+        value_name = "SIZE,…",
+        value_delimiter = ',',
+        value_parser = parse_size,
+        conflicts_with_all = ["swapout_threshold", "swapin_ahead", "swapin_groupby", "sync_mode"]
+    )]
     pub gpu_mem: Vec<u64>,
 
     /// The part of it that a plan may count on [default: what the measured error of predictions leaves]

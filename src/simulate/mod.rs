@@ -73,6 +73,17 @@ impl Machine {
         Machine { memory, ..self.clone() }
     }
 
+    /// The same with copies that take so many times as long.
+    pub fn with_slower_copies(&self, times: f64) -> Machine {
+        Machine {
+            out_bytes_per_second: self.out_bytes_per_second / times,
+            in_bytes_per_second: self.in_bytes_per_second / times,
+            link_latency_seconds: self.link_latency_seconds * times,
+            notice_seconds: self.notice_seconds * times,
+            ..self.clone()
+        }
+    }
+
     fn memory_bytes(&self, gpu: usize) -> Option<u64> {
         self.memory.get(gpu).or(self.memory.last()).copied()
     }

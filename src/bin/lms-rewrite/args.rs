@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
-use tf_lms::cli::{GraphArgs, ManualArgs, ModelArgs, OutputArgs, TflmsArgs, Verbosity};
+use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, OutputArgs, TflmsArgs, Verbosity};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,6 +17,9 @@ Examples:
   A graph whose batch and resolution are free (asks an installed TensorFlow for the sizes that follow):
       lms-rewrite model.pb -o model_lms.pb --batch-size 8 --shape images=8x1024x1024x3
 
+  Let the tuner find out what to swap so that the graph fits in 4 GiB at the least cost in time:
+      lms-rewrite model.meta -o model_lms.meta --gpu-mem 4GiB
+
   Look at what would be done, and keep the plan:
       lms-rewrite model.meta --dry-run --plan-out plan.json
 
@@ -26,7 +29,7 @@ Examples:
   Undo:
       lms-rewrite --strip model_lms.meta -o model.meta
 
-Exit status: 0 done, 1 failed, 2 wrong usage.";
+Exit status: 0 done, 1 failed, 2 wrong usage, 3 does not fit in --gpu-mem.";
 
 /// Rewrites a TensorFlow training graph so that it trains in less GPU memory: activations leave for host memory and come
 /// back when they are needed. The result computes the same; that is checked each time.
@@ -60,7 +63,7 @@ pub struct Args {
     pub strategy: Strategy,
 
     /// Carry out this plan instead of making one
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["swapout_threshold", "swapin_ahead", "swapin_groupby", "sync_mode"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["gpu_mem", "swapout_threshold", "swapin_ahead", "swapin_groupby", "sync_mode"])]
     pub plan: Option<PathBuf>,
 
     /// Write the plan as JSON
@@ -69,6 +72,9 @@ pub struct Args {
 
     #[command(flatten)]
     pub verbosity: Verbosity,
+
+    #[command(flatten)]
+    pub budget: BudgetArgs,
 
     #[command(flatten)]
     pub graph: GraphArgs,

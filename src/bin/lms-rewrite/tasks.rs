@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use anyhow::Context;
-use tf_lms::cli::{Failure, Subject};
+use tf_lms::cli::{Failure, Subject, plan_for_budget};
 use tf_lms::format::{Destination, Edits, Model, Source, write_file};
 use tf_lms::graph::Device;
 use tf_lms::plan::{Analysis, Plan, tflms};
@@ -32,7 +32,7 @@ pub fn rewrite(args: &Args) -> anyhow::Result<()> {
     let targets = subject.targets(&graph, &args.graph)?;
     let analysis = Analysis::new(&graph, &targets, shapes, sizes);
     seconds.analyze = clock.lap();
-    let plan = make_plan(args, &analysis)?;
+    let (plan, found) = make_plan(args, &analysis).with_context(|| subject.model.name().to_string())?;
     seconds.plan = clock.lap();
     let rewritten =
         rewrite::rewrite(&subject.model, &graph, &plan).with_context(|| subject.model.name().to_string())?;
@@ -70,6 +70,7 @@ pub fn rewrite(args: &Args) -> anyhow::Result<()> {
     seconds.write = clock.lap();
     seconds.total = clock.total();
     report.seconds = seconds;
+    report.notes.extend(found);
     report.notes.extend(notes(args, &plan, &analysis, functions > 0));
     print(args, &report, destination == Destination::Stdout && !args.dry_run)
 }
@@ -137,15 +138,19 @@ fn destination(args: &Args, needed: bool) -> anyhow::Result<Destination> {
     }
 }
 
-fn make_plan(args: &Args, analysis: &Analysis) -> anyhow::Result<Plan> {
+/// The plan, and what the user should know of how it was found.
+fn make_plan(args: &Args, analysis: &Analysis) -> anyhow::Result<(Plan, Option<String>)> {
     if let Some(path) = &args.plan {
         let json = fs::read(path).with_context(|| path.display().to_string())?;
-        return Ok(Plan::from_json(&path.display().to_string(), &json)?);
+        return Ok((Plan::from_json(&path.display().to_string(), &json)?, None));
     }
     let host = Device::parse(args.tflms.host_device()).context("--host-device")?;
-    match args.strategy {
-        Strategy::Tflms => Ok(tflms::plan(analysis, &args.tflms.parameters(), &host)?),
+    let Strategy::Tflms = args.strategy;
+    if args.budget.is_given() {
+        let tuned = plan_for_budget(analysis, &args.budget, None, args.tflms.parameters(), &host)?;
+        return Ok((tuned.plan, Some(tuned.note)));
     }
+    Ok((tflms::plan(analysis, &args.tflms.parameters(), &host)?, None))
 }
 
 /// Writes the result; returns what the user should know of it.
@@ -164,7 +169,7 @@ fn write(
 
 fn notes(args: &Args, plan: &Plan, analysis: &Analysis, has_functions: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    if args.plan.is_none() && args.tflms.is_default() {
+    if args.plan.is_none() && !args.budget.is_given() && args.tflms.is_default() {
         notes.push("no parameters given: swapping as much as TFLMSv2 does with 1/1/0/0".to_string());
     }
     if args.plan.is_none() && args.tflms.swapin_groupby.unwrap_or(0) > 0 && !analysis.step.is_known() {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use tf_lms::cli::{GraphArgs, ManualArgs, ModelArgs, TflmsArgs, Verbosity};
+use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, TflmsArgs, Verbosity};
 use tf_lms::train::{Asked, DeviceChoice, FeedSpec};
 
 const EXAMPLES: &str = "\
@@ -16,6 +16,9 @@ Examples:
 
   See that the rewritten graph computes the same:
       lms-train model.meta --device soft --compare
+
+  Let the tuner find out what to swap so that the graph trains in 416 MiB:
+      lms-train model.meta --device soft:416MiB --gpu-mem 416MiB
 
   How little memory will do, before and after:
       lms-train model.meta --find-limit
@@ -98,12 +101,12 @@ pub struct Args {
     #[arg(long, value_name = "N", requires = "save", value_parser = clap::value_parser!(u64).range(1..))]
     pub save_every: Option<u64>,
 
-    /// Rewrite the graph in memory, and check it, before it runs; so do --plan and TFLMS parameters
+    /// Rewrite the graph in memory, and check it, before it runs; so do --plan, --gpu-mem and TFLMS parameters
     #[arg(long)]
     pub rewrite: bool,
 
     /// Rewrite by this plan
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["swapout_threshold", "swapin_ahead", "swapin_groupby", "sync_mode"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["gpu_mem", "swapout_threshold", "swapin_ahead", "swapin_groupby", "sync_mode"])]
     pub plan: Option<PathBuf>,
 
     /// Run the original and the rewritten graph from the same values and say where they differ
@@ -128,6 +131,9 @@ pub struct Args {
 
     #[command(flatten)]
     pub verbosity: Verbosity,
+
+    #[command(flatten)]
+    pub budget: BudgetArgs,
 
     #[command(flatten)]
     pub graph: GraphArgs,
@@ -162,7 +168,11 @@ impl Args {
 
     /// Whether the graph is to be rewritten.
     pub fn rewrites(&self) -> bool {
-        self.rewrite || self.compare || self.plan.is_some() || !self.tflms.is_default()
+        self.rewrite
+            || self.compare
+            || self.plan.is_some()
+            || self.budget.is_given()
+            || !self.tflms.is_default()
     }
 
     pub fn asked(&self) -> Asked {

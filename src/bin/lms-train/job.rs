@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use serde::Serialize;
-use tf_lms::cli::Subject;
+use tf_lms::cli::{Subject, plan_for_budget};
 use tf_lms::format::{Encoding, Model};
 use tf_lms::graph::{Device, Graph};
 use tf_lms::plan::{Analysis, Plan, tflms};
 use tf_lms::rewrite;
 use tf_lms::shape::Sizes;
-use tf_lms::train::{Asked, Feeds, Recipe};
+use tf_lms::train::{Asked, DeviceChoice, Feeds, Recipe};
 use tf_lms::verify::{self, CheckOptions};
 
 use crate::args::Args;
@@ -90,7 +90,18 @@ fn rewrite(args: &Args, subject: &Subject, graph: &Graph) -> anyhow::Result<Rewr
         }
         None => {
             let host = Device::parse(args.tflms.host_device()).context("--host-device")?;
-            tflms::plan(&analysis, &args.tflms.parameters(), &host)?
+            if args.budget.is_given() {
+                let profile = matches!(args.device, DeviceChoice::Soft { .. }).then_some("soft");
+                let fixed = args.tflms.parameters();
+                let tuned =
+                    plan_for_budget(&analysis, &args.budget, profile, fixed, &host).with_context(name)?;
+                if !args.verbosity.quiet {
+                    eprintln!("{}: {}", name(), tuned.note);
+                }
+                tuned.plan
+            } else {
+                tflms::plan(&analysis, &args.tflms.parameters(), &host)?
+            }
         }
     };
     let edits = rewrite::rewrite(&subject.model, graph, &plan).with_context(name)?.edits;
