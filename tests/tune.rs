@@ -1,0 +1,151 @@
+//! `lms-tune` as its users meet it: verdicts, exit statuses, plans, and how it fails.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const RESNET: &str = "testdata/resnet50_2000_b1.meta";
+const MNIST: &str = "testdata/mnist_cnn.meta";
+
+fn tool(name: &str, arguments: &[&str]) -> Output {
+    let program = match name {
+        "lms-rewrite" => env!("CARGO_BIN_EXE_lms-rewrite"),
+        _ => env!("CARGO_BIN_EXE_lms-tune"),
+    };
+    Command::new(program).args(arguments).env_remove("LMS_TENSORFLOW").output().unwrap()
+}
+
+fn tune(arguments: &[&str]) -> Output {
+    tool("lms-tune", arguments)
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The document of a run that ends with this status.
+fn json(status: i32, arguments: &[&str]) -> Value {
+    let output = tune(&[arguments, &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn bytes(report: &Value, field: &str) -> u64 {
+    report[field].as_u64().unwrap_or_else(|| panic!("{field} in {report}"))
+}
+
+/// Runs what must fail with this status, and a message that says so much.
+fn fail(status: i32, arguments: &[&str], says: &str) {
+    let output = tune(arguments);
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {message}");
+    assert!(message.contains(says), "{message}");
+}
+
+#[test]
+fn the_three_verdicts() {
+    let fits = json(0, &[RESNET, "--gpu-mem", "16GiB"]);
+    assert_eq!(fits["verdict"], "fits");
+    assert_eq!(bytes(&fits, "swapout_bytes"), bytes(&fits["devices"][0], "swapout_bytes"));
+    assert_eq!(fits["step_seconds_before"], fits["step_seconds_after"]);
+
+    let swaps = json(0, &[RESNET, "--gpu-mem", "4GiB"]);
+    assert_eq!(swaps["verdict"], "fits_with_swapping");
+    assert_eq!(bytes(&swaps, "peak_before"), bytes(&fits, "peak_before"));
+    assert!(bytes(&swaps, "peak_after") < 4 << 30);
+    assert!(bytes(&swaps, "peak_before") > 4 << 30);
+    assert!(bytes(&swaps, "swapout_bytes") >= bytes(&swaps["floors"], "swap_bytes"));
+    assert!(swaps["step_seconds_after"].as_f64() > swaps["step_seconds_before"].as_f64());
+
+    let too_little = json(3, &[RESNET, "--gpu-mem", "1GiB"]);
+    assert_eq!(too_little["verdict"], "does_not_fit");
+    assert!(bytes(&too_little["floors"], "memory_bytes") > 1 << 30);
+    assert!(too_little["devices"][0]["floor_op"].as_str().unwrap().contains("conv1_conv"));
+}
+
+#[test]
+fn more_memory_never_makes_the_step_longer() {
+    let seconds = |memory: &str| json(0, &[RESNET, "--gpu-mem", memory])["step_seconds_after"].as_f64().unwrap();
+    let steps = ["3GiB", "5GiB", "7GiB", "9GiB"].map(seconds);
+    assert!(steps.is_sorted_by(|less, more| less >= &(more * 0.999)), "{steps:?}");
+}
+
+#[test]
+fn a_plan_is_what_the_other_tools_carry_out() {
+    let directory = TempDir::new().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_string();
+    let (plan, rewritten) = (path("plan.json"), path("model.meta"));
+    let found = json(0, &[RESNET, "--gpu-mem", "4GiB", "-o", &plan]);
+    let judged = json(0, &[RESNET, "--gpu-mem", "4GiB", "--plan", &plan]);
+    for field in ["peak_after", "swapout_bytes", "swapin_bytes", "step_seconds_after", "least_memory_after"] {
+        assert_eq!(found[field], judged[field], "{field}");
+    }
+    // The rewrite checks itself.
+    let output = tool("lms-rewrite", &[RESNET, "-o", &rewritten, "--plan", &plan, "--json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["verified"], true);
+    assert!(report["swapouts"].as_u64().unwrap() > 0);
+    // And with the budget itself it comes to the same file.
+    let again = path("again.meta");
+    let output = tool("lms-rewrite", &[RESNET, "-o", &again, "--gpu-mem", "4GiB", "-q"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(fs::read(&rewritten).unwrap() == fs::read(&again).unwrap(), "two ways to one plan differ");
+    let output = tool("lms-rewrite", &[RESNET, "-o", &path("none.meta"), "--gpu-mem", "1GiB", "-q"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(!directory.path().join("none.meta").exists());
+}
+
+#[test]
+fn a_plan_for_another_graph_is_refused() {
+    let directory = TempDir::new().unwrap();
+    let plan = directory.path().join("plan.json").to_str().unwrap().to_string();
+    json(0, &[RESNET, "--gpu-mem", "4GiB", "-o", &plan]);
+    fail(1, &[MNIST, "--gpu-mem", "4GiB", "--plan", &plan], "is for another graph");
+    fs::write(&plan, "{}").unwrap();
+    fail(1, &[MNIST, "--gpu-mem", "4GiB", "--plan", &plan], "is no plan");
+}
+
+#[test]
+fn the_same_input_gives_the_same_plan() {
+    let plan = || tune(&[RESNET, "--gpu-mem", "4GiB", "-q", "-o", "-"]).stdout;
+    let first = plan();
+    assert!(!first.is_empty() && first == plan());
+}
+
+#[test]
+fn no_size_is_guessed() {
+    let message = "images=?x28x28x1";
+    fail(1, &["testdata/mnist_cnn_bN_sgd.meta", "--gpu-mem", "1GiB"], message);
+}
+
+#[test]
+fn wrong_budgets_and_profiles() {
+    fail(2, &[MNIST, "--gpu-mem", "0"], "without memory");
+    fail(2, &[MNIST, "--gpu-mem", "lots"], "expected a size");
+    fail(2, &[MNIST, "--gpu-mem", "1GiB", "--memory-ratio", "1.5"], "expected a number above 0");
+    fail(1, &[MNIST, "--gpu-mem", "1GiB", "--device-profile", "v1000"], "v100-pcie3");
+    fail(2, &[MNIST, "--gpu-mem", "1GiB", "--max", "images"], "expected `batch`");
+    fail(2, &[MNIST, "--gpu-mem", "1GiB", "--max", "picture:1"], "no node \"picture\"");
+    let report = json(0, &[MNIST, "--gpu-mem", "16000000GiB"]);
+    assert_eq!(report["verdict"], "fits");
+
+    let directory = TempDir::new().unwrap();
+    let profile = directory.path().join("profile.json");
+    fs::write(&profile, r#"{"schema": 1, "name": "half of one"}"#).unwrap();
+    fail(1, &[MNIST, "--gpu-mem", "1GiB", "--device-profile", profile.to_str().unwrap()], "missing field");
+    let times = directory.path().join("times.json");
+    fs::write(&times, r#"{"schema": 1, "model": "another", "ops": []}"#).unwrap();
+    fail(1, &[MNIST, "--gpu-mem", "1GiB", "--op-times", times.to_str().unwrap()], "another graph");
+}
+
+#[test]
+fn a_faster_link_makes_a_shorter_step() {
+    let step = |profile: &str| {
+        let report = json(0, &[RESNET, "--gpu-mem", "4GiB", "--device-profile", profile]);
+        report["step_seconds_after"].as_f64().unwrap()
+    };
+    assert!(step("v100-nvlink2") < step("v100-pcie3"));
+}
