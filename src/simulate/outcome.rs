@@ -53,6 +53,10 @@ pub struct OutOfMemory {
 
 /// Watches a step as it is simulated. Entries and tensors are numbers of the program.
 pub trait Observer {
+    /// The host turns to an entry: to launch it or, if it is a copy, to end it. What memory does next is its doing.
+    fn turns_to(&mut self, _op: u32) {}
+    /// Launching an entry, or running it itself, keeps the host busy.
+    fn launch(&mut self, _op: u32, _start_seconds: f64, _end_seconds: f64) {}
     /// So much memory is in use somewhere from now on.
     fn memory(&mut self, _seconds: f64, _place: Place, _bytes: u64) {}
     /// A tensor got a buffer of its own.

@@ -1,0 +1,65 @@
+//! What was recorded of a step.
+
+use super::recorder::{Change, Span};
+use crate::chart::Engine;
+use crate::order::Place;
+use crate::simulate::{Outcome, Program};
+
+/// A simulated step: what came of it, each change of each memory, and each span of work.
+#[derive(Debug)]
+pub struct Recording<'a> {
+    program: &'a Program,
+    outcome: Outcome,
+    /// In the order of time.
+    changes: Vec<Change>,
+    spans: Vec<Span>,
+    /// For each entry where its span on the engine that does its work is, the host's if no other has one.
+    span_of: Vec<Option<u32>>,
+}
+
+impl<'a> Recording<'a> {
+    pub(super) fn new(
+        program: &'a Program,
+        outcome: Outcome,
+        changes: Vec<Change>,
+        spans: Vec<Span>,
+    ) -> Recording<'a> {
+        let mut span_of = vec![None; program.len()];
+        for (number, span) in spans.iter().enumerate() {
+            if span.engine != Engine::Host || span_of[span.op as usize].is_none() {
+                span_of[span.op as usize] = Some(number as u32);
+            }
+        }
+        Recording { program, outcome, changes, spans, span_of }
+    }
+
+    /// What ran.
+    pub fn program(&self) -> &'a Program {
+        self.program
+    }
+
+    /// What came of it.
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    pub(super) fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// The span in which an entry is worked on.
+    pub(super) fn span(&self, op: u32) -> Option<&Span> {
+        self.span_of[op as usize].map(|number| &self.spans[number as usize])
+    }
+
+    /// The changes of one memory.
+    pub(super) fn changes(&self, place: Place) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(move |change| change.place == place)
+    }
+
+    /// The first change after which the most of a memory is in use.
+    pub(super) fn peak(&self, place: Place) -> Option<&Change> {
+        // Of equal ones this keeps the first, as the simulator does.
+        self.changes(place).reduce(|most, change| if change.bytes > most.bytes { change } else { most })
+    }
+}
