@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::recorder::{Cause, Change};
+use super::recorder::{Cause, Change, Takeover};
 use super::{Names, Recording};
 use crate::graph::Graph;
 use crate::order::Place;
@@ -13,23 +13,39 @@ use crate::simulate::Program;
 #[derive(Debug)]
 pub(super) struct Alive<'a> {
     program: &'a Program,
-    tensors: BTreeSet<(Reverse<u64>, u32)>,
+    /// The tensors whose buffers are in use.
+    buffers: BTreeSet<(Reverse<u64>, u32)>,
+    /// For each buffer the tensor that was last written to it.
+    residents: Vec<u32>,
+    /// What is still to be written over something.
+    takeovers: &'a [Takeover],
 }
 
 impl<'a> Alive<'a> {
-    pub(super) fn new(program: &'a Program) -> Alive<'a> {
-        Alive { program, tensors: BTreeSet::new() }
+    pub(super) fn new(recording: &'a Recording) -> Alive<'a> {
+        Alive {
+            program: recording.program(),
+            buffers: BTreeSet::new(),
+            residents: (0..recording.program().tensor_count() as u32).collect(),
+            takeovers: recording.takeovers(),
+        }
     }
 
-    /// Goes past a change of the memory.
-    pub(super) fn pass(&mut self, change: &Change) {
+    /// Goes past a change of the memory, which has this number among all changes.
+    pub(super) fn pass(&mut self, number: usize, change: &Change) {
+        while let [takeover, later @ ..] = self.takeovers
+            && takeover.changes <= number
+        {
+            self.residents[takeover.buffer as usize] = takeover.tensor;
+            self.takeovers = later;
+        }
         let entry = |tensor: u32| (Reverse(self.program.tensor_bytes(tensor)), tensor);
         match change.cause {
             Cause::Allocated(tensor) => {
-                self.tensors.insert(entry(tensor));
+                self.buffers.insert(entry(tensor));
             }
             Cause::Freed(tensor) => {
-                self.tensors.remove(&entry(tensor));
+                self.buffers.remove(&entry(tensor));
             }
             Cause::Persistent | Cause::Scratch => {}
         }
@@ -37,7 +53,7 @@ impl<'a> Alive<'a> {
 
     /// The tensors with their bytes.
     pub(super) fn largest(&self) -> impl Iterator<Item = (u32, u64)> {
-        self.tensors.iter().map(|&(Reverse(bytes), tensor)| (tensor, bytes))
+        self.buffers.iter().map(|&(Reverse(bytes), buffer)| (self.residents[buffer as usize], bytes))
     }
 }
 
@@ -49,13 +65,10 @@ impl Recording<'_> {
     /// lie idle.
     pub fn alive_at_peak(&self, graph: &Graph, gpu: u16, most: usize) -> Vec<(String, u64)> {
         let place = Place::Gpu(gpu);
-        let Some(peak) = self.peak(place) else { return Vec::new() };
-        let mut alive = Alive::new(self.program());
-        for change in self.changes(place) {
-            alive.pass(change);
-            if std::ptr::eq(change, peak) {
-                break;
-            }
+        let Some((peak_number, peak)) = self.peak(place) else { return Vec::new() };
+        let mut alive = Alive::new(self);
+        for (number, change) in self.changes(place).take_while(|&(number, _)| number <= peak_number) {
+            alive.pass(number, change);
         }
         let names = Names::new(graph, self.program());
         let mut tensors: Vec<(String, u64)> =

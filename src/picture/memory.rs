@@ -60,7 +60,7 @@ impl Recording<'_> {
 /// Each change of a memory, from the beginning of the step to its end.
 fn points(run: &Recording, names: &Names, place: Place, labels: &mut Vec<OpLabel>) -> Vec<MemoryPoint> {
     let highest = highest_changes(run, place);
-    let near_peak = run.peak(place).map_or(0.0, |peak| peak.bytes as f64 * NEAR_PEAK) as u64;
+    let near_peak = run.peak(place).map_or(0.0, |(_, peak)| peak.bytes as f64 * NEAR_PEAK) as u64;
     let first_label = labels.len() as u32;
     // Labels are in the order in which the entries first change the memory.
     labels.extend(highest.ops.iter().map(|&op| OpLabel {
@@ -68,11 +68,11 @@ fn points(run: &Recording, names: &Names, place: Place, labels: &mut Vec<OpLabel
         seconds: run.span(op).map(|span| span.end_seconds - span.start_seconds),
         largest_tensors: Vec::new(),
     }));
-    let mut alive = Alive::new(run.program());
+    let mut alive = Alive::new(run);
     // The host's memory is empty until the first op puts something there.
     let mut points = vec![MemoryPoint::default()];
-    for (number, change) in run.changes(place).enumerate() {
-        alive.pass(change);
+    for (number, change) in run.changes(place) {
+        alive.pass(number, change);
         let label = change.op.and_then(|op| highest.labels.get(&op));
         if let Some(&(label, highest)) = label
             && highest == number
@@ -106,7 +106,7 @@ struct HighestChanges {
 fn highest_changes(run: &Recording, place: Place) -> HighestChanges {
     let mut highest = HighestChanges { ops: Vec::new(), labels: HashMap::new() };
     let mut bytes: Vec<u64> = Vec::new();
-    for (number, change) in run.changes(place).enumerate() {
+    for (number, change) in run.changes(place) {
         let Some(op) = change.op else { continue };
         let label = highest.labels.entry(op).or_insert_with(|| {
             highest.ops.push(op);
@@ -121,7 +121,7 @@ fn highest_changes(run: &Recording, place: Place) -> HighestChanges {
 }
 
 fn peak(run: &Recording, names: &Names, place: Place) -> Option<MemoryPeak> {
-    run.peak(place).map(|peak| MemoryPeak {
+    run.peak(place).map(|(_, peak)| MemoryPeak {
         seconds: peak.seconds,
         bytes: peak.bytes,
         op: peak.op.map(|op| names.entry(op)).unwrap_or_default(),

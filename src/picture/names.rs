@@ -40,6 +40,11 @@ impl<'a> Names<'a> {
         self.swap_outs.get(&tensor).copied()
     }
 
+    /// The entry that makes a tensor of the program.
+    pub fn maker(&self, tensor: u32) -> u32 {
+        self.makers[tensor as usize]
+    }
+
     /// An op's own name, or what is done to which tensor.
     pub fn entry(&self, op: u32) -> String {
         let name = |tensor| self.graph.tensor_name(tensor);
@@ -58,7 +63,7 @@ impl<'a> Names<'a> {
 
     /// A tensor of the program: `NODE:0`, or the copy that it is.
     pub fn tensor(&self, tensor: u32) -> String {
-        let maker = self.makers[tensor as usize];
+        let maker = self.maker(tensor);
         let output = tensor - self.program.outputs(maker).start;
         match self.program.origin(maker) {
             Origin::Op(_) => format!("{}:{output}", self.entry(maker)),

@@ -10,8 +10,9 @@ use crate::simulate::{Machine, Observer, OutOfMemory, Program, simulate};
 pub struct Recorder {
     /// What the host is at.
     op: Option<u32>,
-    changes: Vec<Change>,
-    spans: Vec<Span>,
+    pub(super) changes: Vec<Change>,
+    pub(super) takeovers: Vec<Takeover>,
+    pub(super) spans: Vec<Span>,
 }
 
 /// From now on so much memory is in use somewhere.
@@ -38,6 +39,16 @@ pub(super) enum Cause {
     Scratch,
 }
 
+/// A tensor is written over the buffer of another. Both are numbers of the program.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Takeover {
+    pub(super) seconds: f64,
+    pub(super) tensor: u32,
+    pub(super) buffer: u32,
+    /// How many changes of memory there were before.
+    pub(super) changes: usize,
+}
+
 /// An entry keeps an engine busy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Span {
@@ -56,7 +67,7 @@ impl Recorder {
     pub fn record<'a>(program: &'a Program, machine: &Machine) -> Result<Recording<'a>, OutOfMemory> {
         let mut recorder = Recorder::default();
         let outcome = simulate(program, machine, &mut recorder)?;
-        Ok(Recording::new(program, outcome, recorder.changes, recorder.spans))
+        Ok(Recording::new(program, outcome, recorder))
     }
 
     /// The simulator tells of a change of memory first, and then of the tensor that it is for.
@@ -83,6 +94,10 @@ impl Observer for Recorder {
 
     fn allocated(&mut self, tensor: u32, _place: Place, _bytes: u64) {
         self.explain_last(Cause::Allocated(tensor));
+    }
+
+    fn taken_over(&mut self, seconds: f64, tensor: u32, buffer: u32) {
+        self.takeovers.push(Takeover { seconds, tensor, buffer, changes: self.changes.len() });
     }
 
     fn freed(&mut self, tensor: u32) {

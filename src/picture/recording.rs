@@ -1,6 +1,7 @@
 //! What was recorded of a step.
 
-use super::recorder::{Change, Span};
+use super::Recorder;
+use super::recorder::{Cause, Change, Span, Takeover};
 use crate::chart::Engine;
 use crate::order::Place;
 use crate::simulate::{Outcome, Program};
@@ -12,25 +13,23 @@ pub struct Recording<'a> {
     outcome: Outcome,
     /// In the order of time.
     changes: Vec<Change>,
+    /// In the order of time.
+    takeovers: Vec<Takeover>,
     spans: Vec<Span>,
     /// For each entry where its span on the engine that does its work is, the host's if no other has one.
     span_of: Vec<Option<u32>>,
 }
 
 impl<'a> Recording<'a> {
-    pub(super) fn new(
-        program: &'a Program,
-        outcome: Outcome,
-        changes: Vec<Change>,
-        spans: Vec<Span>,
-    ) -> Recording<'a> {
+    pub(super) fn new(program: &'a Program, outcome: Outcome, recorder: Recorder) -> Recording<'a> {
+        let Recorder { changes, takeovers, spans, .. } = recorder;
         let mut span_of = vec![None; program.len()];
         for (number, span) in spans.iter().enumerate() {
             if span.engine != Engine::Host || span_of[span.op as usize].is_none() {
                 span_of[span.op as usize] = Some(number as u32);
             }
         }
-        Recording { program, outcome, changes, spans, span_of }
+        Recording { program, outcome, changes, takeovers, spans, span_of }
     }
 
     /// What ran.
@@ -52,14 +51,24 @@ impl<'a> Recording<'a> {
         self.span_of[op as usize].map(|number| &self.spans[number as usize])
     }
 
-    /// The changes of one memory.
-    pub(super) fn changes(&self, place: Place) -> impl Iterator<Item = &Change> {
-        self.changes.iter().filter(move |change| change.place == place)
+    /// The changes of one memory, with their numbers among those of all memories.
+    pub(super) fn changes(&self, place: Place) -> impl Iterator<Item = (usize, &Change)> {
+        self.changes.iter().enumerate().filter(move |(_, change)| change.place == place)
     }
 
-    /// The first change after which the most of a memory is in use.
-    pub(super) fn peak(&self, place: Place) -> Option<&Change> {
+    /// What was written over what.
+    pub(super) fn takeovers(&self) -> &[Takeover] {
+        &self.takeovers
+    }
+
+    /// The first change after which the most of a memory is in use, with its number.
+    pub(super) fn peak(&self, place: Place) -> Option<(usize, &Change)> {
         // Of equal ones this keeps the first, as the simulator does.
-        self.changes(place).reduce(|most, change| if change.bytes > most.bytes { change } else { most })
+        self.changes(place).reduce(|most, change| if change.1.bytes > most.1.bytes { change } else { most })
+    }
+
+    /// When something happens to memory.
+    pub(super) fn seconds_of(&self, cause: Cause) -> Option<f64> {
+        self.changes.iter().find(|change| change.cause == cause).map(|change| change.seconds)
     }
 }

@@ -51,7 +51,7 @@ impl Recording<'_> {
             .map(|gpu| (Place::Gpu(gpu), Engine::Compute { gpu: gpu.into() }));
         for (place, engine) in [(Place::Host, Engine::Host)].into_iter().chain(gpus) {
             let track = timeline.engine(engine);
-            for change in self.changes(place) {
+            for (_, change) in self.changes(place) {
                 timeline.add_counter(track, "memory in use", change.seconds, change.bytes)?;
             }
         }

@@ -312,6 +312,9 @@ impl<'a, O: Observer> Run<'a, O> {
                 continue;
             }
             self.readers[buffer as usize] += tensor.uses;
+            if tensor.buffer == Buffer::DyingInput && buffer != number {
+                self.observer.taken_over(self.host_seconds, number, buffer);
+            }
             if buffer == number && tensor.bytes > 0 {
                 self.held[number as usize] = self.allocate(op, tensor.place, tensor.bytes)?;
                 self.observer.allocated(number, tensor.place, tensor.bytes);

@@ -61,6 +61,8 @@ pub trait Observer {
     fn memory(&mut self, _seconds: f64, _place: Place, _bytes: u64) {}
     /// A tensor got a buffer of its own.
     fn allocated(&mut self, _tensor: u32, _place: Place, _bytes: u64) {}
+    /// A tensor is written over the buffer that was made for another, which nobody else is to read any more.
+    fn taken_over(&mut self, _seconds: f64, _tensor: u32, _buffer: u32) {}
     /// The buffer that a tensor got is free again.
     fn freed(&mut self, _tensor: u32) {}
     /// An entry keeps a GPU busy.
