@@ -11,8 +11,9 @@ use crate::simulate::{Machine, Outline};
 /// How many tensors a label names.
 const LABEL_TENSORS: usize = 3;
 
-/// Labels name tensors only where at least this much of the peak is in use: all others would make a page of many megabytes.
-const NEAR_PEAK: f64 = 0.75;
+/// Labels name tensors only where at least this much of the peak is in use, which is where one asks what takes it. Elsewhere
+/// they would only make pages larger.
+const NEAR_PEAK: f64 = 0.5;
 
 impl Recording<'_> {
     /// Memory in use over this step, and over the one with a plan, in a panel for each GPU and one for the host. The lines
@@ -69,8 +70,11 @@ fn points(run: &Recording, names: &Names, place: Place, labels: &mut Vec<OpLabel
         largest_tensors: Vec::new(),
     }));
     let mut alive = Alive::new(run);
-    // The host's memory is empty until the first op puts something there.
-    let mut points = vec![MemoryPoint::default()];
+    let mut points = Vec::new();
+    if place == Place::Host {
+        // It is empty until the first op puts something there; a GPU has what is persistent.
+        points.push(MemoryPoint::default());
+    }
     for (number, change) in run.changes(place) {
         alive.pass(number, change);
         let label = change.op.and_then(|op| highest.labels.get(&op));
