@@ -8,6 +8,7 @@ pub mod format;
 pub mod graph;
 pub mod ops;
 pub mod order;
+pub mod picture;
 pub mod plan;
 pub mod proto;
 pub mod rewrite;

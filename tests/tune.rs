@@ -67,7 +67,8 @@ fn the_three_verdicts() {
 
 #[test]
 fn more_memory_never_makes_the_step_longer() {
-    let seconds = |memory: &str| json(0, &[RESNET, "--gpu-mem", memory])["step_seconds_after"].as_f64().unwrap();
+    let seconds =
+        |memory: &str| json(0, &[RESNET, "--gpu-mem", memory])["step_seconds_after"].as_f64().unwrap();
     let steps = ["3GiB", "5GiB", "7GiB", "9GiB"].map(seconds);
     assert!(steps.is_sorted_by(|less, more| less >= &(more * 0.999)), "{steps:?}");
 }

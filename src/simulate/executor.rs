@@ -139,6 +139,7 @@ impl<'a, O: Observer> Run<'a, O> {
     }
 
     fn launch(&mut self, op: u32) -> Result<(), OutOfMemory> {
+        self.observer.turns_to(op);
         let entry = &self.program.ops[op as usize];
         if entry.is_copy {
             return self.launch_copy(op);
@@ -168,6 +169,7 @@ impl<'a, O: Observer> Run<'a, O> {
                 engine.outcome.compute_seconds += entry.seconds;
             }
         }
+        self.observer.launch(op, start, self.host_seconds);
         self.finished += 1;
         if let Some((gpu, held)) = workspace {
             self.give_back(Place::Gpu(gpu), held, entry.workspace_bytes);
@@ -199,7 +201,9 @@ impl<'a, O: Observer> Run<'a, O> {
         let entry = &self.program.ops[op as usize];
         let copied = self.program.tensors.get(entry.first_tensor as usize).filter(|_| entry.tensors > 0);
         let bytes = copied.map_or(0, |tensor| tensor.bytes);
+        let start = self.host_seconds;
         self.host_seconds += self.machine.host_op_seconds;
+        self.observer.launch(op, start, self.host_seconds);
         let is_swap = bytes > 0;
         let end = match (entry.from, entry.to) {
             (Place::Gpu(gpu), to) => {
@@ -259,6 +263,7 @@ impl<'a, O: Observer> Run<'a, O> {
     }
 
     fn complete(&mut self, op: u32) {
+        self.observer.turns_to(op);
         self.finished += 1;
         let program = self.program;
         for &tensor in program.reads.row(op as usize) {
@@ -307,6 +312,9 @@ impl<'a, O: Observer> Run<'a, O> {
                 continue;
             }
             self.readers[buffer as usize] += tensor.uses;
+            if tensor.buffer == Buffer::DyingInput && buffer != number {
+                self.observer.taken_over(self.host_seconds, number, buffer);
+            }
             if buffer == number && tensor.bytes > 0 {
                 self.held[number as usize] = self.allocate(op, tensor.place, tensor.bytes)?;
                 self.observer.allocated(number, tensor.place, tensor.bytes);
@@ -371,6 +379,7 @@ impl<'a, O: Observer> Run<'a, O> {
                     used_bytes: self.gpus[number].used_bytes(),
                 });
             }
+            self.observer.turns_to(op);
             self.gpus[number].outcome.waited_seconds += self.host_seconds - waited_from;
         }
     }

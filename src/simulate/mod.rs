@@ -17,7 +17,7 @@ pub use floors::{Floors, floors};
 pub use liveness::Liveness;
 pub use outcome::{GpuOutcome, NoObserver, Observer, OutOfMemory, Outcome};
 pub use pool::{CHUNK_BYTES, Chunk, Pool, in_chunks};
-pub use program::{OpCost, Origin, Outline, Program, UnknownSizes};
+pub use program::{Buffer, OpCost, Origin, Outline, Program, UnknownSizes};
 
 use crate::cost::DeviceProfile;
 
@@ -84,7 +84,8 @@ impl Machine {
         }
     }
 
-    fn memory_bytes(&self, gpu: usize) -> Option<u64> {
+    /// The memory of a GPU in bytes; none if it has no end.
+    pub fn memory_bytes(&self, gpu: usize) -> Option<u64> {
         self.memory.get(gpu).or(self.memory.last()).copied()
     }
 }

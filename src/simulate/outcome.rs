@@ -53,10 +53,16 @@ pub struct OutOfMemory {
 
 /// Watches a step as it is simulated. Entries and tensors are numbers of the program.
 pub trait Observer {
+    /// The host turns to an entry: to launch it or, if it is a copy, to end it. What memory does next is its doing.
+    fn turns_to(&mut self, _op: u32) {}
+    /// Launching an entry, or running it itself, keeps the host busy.
+    fn launch(&mut self, _op: u32, _start_seconds: f64, _end_seconds: f64) {}
     /// So much memory is in use somewhere from now on.
     fn memory(&mut self, _seconds: f64, _place: Place, _bytes: u64) {}
     /// A tensor got a buffer of its own.
     fn allocated(&mut self, _tensor: u32, _place: Place, _bytes: u64) {}
+    /// A tensor is written over the buffer that was made for another, which nobody else is to read any more.
+    fn taken_over(&mut self, _seconds: f64, _tensor: u32, _buffer: u32) {}
     /// The buffer that a tensor got is free again.
     fn freed(&mut self, _tensor: u32) {}
     /// An entry keeps a GPU busy.

@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::ops::Range;
 
 use super::pool::in_chunks;
 use super::{Liveness, constants, persistent};
@@ -114,6 +115,16 @@ impl<'a> Outline<'a> {
         self.number(node).map_or(0.0, |op| self.seconds[op as usize])
     }
 
+    /// What certainly does not run.
+    pub fn liveness(&self) -> &Liveness {
+        &self.liveness
+    }
+
+    /// The entry that an op is in every program of this outline; none if no step runs it.
+    pub fn entry(&self, node: NodeId) -> Option<u32> {
+        self.number(node)
+    }
+
     /// Variables and constants, in bytes, for each GPU.
     pub fn persistent_bytes(&self) -> impl Iterator<Item = u64> {
         self.persistent.iter().map(|sizes| sizes.iter().sum())
@@ -157,7 +168,7 @@ fn listing(graph: &Graph, runs: impl Fn(NodeId) -> bool) -> Vec<NodeId> {
 
 /// What an output's buffer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Buffer {
+pub enum Buffer {
     /// Its own.
     Own,
     /// That of an input, whoever else reads it.
@@ -317,6 +328,32 @@ impl Program {
     /// What an entry is.
     pub fn origin(&self, op: u32) -> Origin {
         self.ops[op as usize].origin
+    }
+
+    /// The tensors that an entry makes.
+    pub fn outputs(&self, op: u32) -> Range<u32> {
+        let entry = &self.ops[op as usize];
+        entry.first_tensor..entry.first_tensor + entry.tensors
+    }
+
+    /// The tensors that an entry reads, by input; none for constants and what is never made.
+    pub fn reads(&self, op: u32) -> impl Iterator<Item = Option<u32>> {
+        self.reads.row(op as usize).iter().map(|&tensor| (tensor != NONE).then_some(tensor))
+    }
+
+    /// The scratch memory that an entry takes while it runs.
+    pub fn workspace_bytes(&self, op: u32) -> u64 {
+        self.ops[op as usize].workspace_bytes
+    }
+
+    /// How many tensors all entries make.
+    pub fn tensor_count(&self) -> usize {
+        self.tensors.len()
+    }
+
+    /// What a tensor's buffer is.
+    pub fn buffer(&self, tensor: u32) -> Buffer {
+        self.tensors[tensor as usize].buffer
     }
 
     /// How many bytes a tensor of the program takes.

@@ -15,6 +15,10 @@ Examples:
   The same for an NVLink machine, keeping the plan for lms-rewrite or lms-train:
       lms-tune model.meta --gpu-mem 16GiB --device-profile v100-nvlink2 -o plan.json
 
+  See memory over the step, before and after, and the life of one tensor:
+      lms-tune model.meta --gpu-mem 16GiB --plot memory.html
+      lms-tune model.meta --gpu-mem 16GiB --explain conv1_relu/Relu
+
   What a plan comes to that was made before:
       lms-tune model.meta --gpu-mem 16GiB --plan plan.json
 
@@ -50,6 +54,18 @@ pub struct Args {
     /// /N in multiples of N; given several times, all get the same size
     #[arg(long, value_name = "batch|NAME:DIM,…[/N]", conflicts_with = "output")]
     pub max: Vec<Dimensions>,
+
+    /// Draw GPU and host memory over the step, before and after: FILE.svg, .png, or .html to point at ops
+    #[arg(long, value_name = "FILE", conflicts_with = "max")]
+    pub plot: Option<PathBuf>,
+
+    /// Write what would run when, with memory, for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE", conflicts_with = "max")]
+    pub trace: Option<PathBuf>,
+
+    /// Tell the life of a tensor (NODE or NODE:OUTPUT) instead: who makes and reads it, when it leaves and returns, why
+    #[arg(long, value_name = "TENSOR", conflicts_with_all = ["max", "output"])]
+    pub explain: Option<String>,
 
     #[command(flatten)]
     pub verbosity: Verbosity,

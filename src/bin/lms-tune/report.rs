@@ -4,8 +4,7 @@ use std::fmt::{self, Display};
 
 use serde::Serialize;
 use tf_lms::cli::Size;
-use tf_lms::graph::Graph;
-use tf_lms::simulate::{Floors, GpuOutcome, Origin, Outcome};
+use tf_lms::simulate::{Floors, GpuOutcome, Outcome};
 
 /// The version of the JSON document.
 const SCHEMA: u32 = 1;
@@ -100,19 +99,6 @@ impl FloorsReport {
             swap_bytes: floors.iter().map(|floor| floor.swap_bytes).sum(),
             step_seconds: floors.iter().map(|floor| floor.step_seconds).fold(0.0, f64::max),
         }
-    }
-}
-
-/// What an entry of a simulated step is called.
-pub fn entry_name(graph: &Graph, origin: Origin) -> String {
-    match origin {
-        Origin::Op(node) => graph.name(node).to_string(),
-        Origin::Swap(tensor, _) | Origin::SwapIn(tensor, _) => {
-            format!("swap-in of {}", graph.tensor_name(tensor))
-        }
-        Origin::SwapOut(tensor) => format!("swap-out of {}", graph.tensor_name(tensor)),
-        Origin::Copy(tensor) => format!("copy of {}", graph.tensor_name(tensor)),
-        Origin::Signal(_) => "a signal".to_string(),
     }
 }
 

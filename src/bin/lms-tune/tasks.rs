@@ -5,10 +5,12 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use anyhow::Context;
+use tf_lms::chart::Chart;
 use tf_lms::cli::{Failure, Subject, numbered};
 use tf_lms::format::Destination;
-use tf_lms::graph::Device;
+use tf_lms::graph::{Device, Graph, TensorId};
 use tf_lms::order::Placement;
+use tf_lms::picture::{Names, Recorder, explain};
 use tf_lms::plan::tflms::{self, Parameters, SyncMode};
 use tf_lms::plan::{Analysis, Draft, Plan, graph_digest};
 use tf_lms::shape::Sizes;
@@ -16,7 +18,10 @@ use tf_lms::simulate::{Machine, NoObserver, OpCost, Outcome, Outline, Program, s
 use tf_lms::tune::{self, Judge, Tflms, Tuning, accuracy};
 
 use crate::args::Args;
-use crate::report::{DeviceReport, FloorsReport, Report, Verdict, entry_name, occupancy, peak};
+use crate::report::{AliveTensor, DeviceReport, FloorsReport, Report, Verdict, occupancy, peak};
+
+/// How many of the tensors that are alive at the peak are listed.
+const LISTED: usize = 10;
 
 /// Finds or judges a plan, and reports.
 pub fn tune(args: &Args) -> anyhow::Result<()> {
@@ -55,11 +60,37 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
     let original = Program::new(&outline, &Draft::default());
     let (verdict, draft, after, parameters) = conclude(&outline, &machine, &tuning, given, &fixed)?;
     let program = Program::new(&outline, &draft);
+    let unlimited = machine.with_memory(Vec::new());
+    let recorded = |program| {
+        Recorder::record(program, &unlimited)
+            .map_err(|_| Failure::Failed.error("memory without end ran out in the simulation"))
+    };
+    let (recorded_before, recorded_after) = (recorded(&original)?, recorded(&program)?);
+    if let Some(name) = &args.explain {
+        let tensor = find_tensor(&graph, name).ok_or_else(|| {
+            Failure::Usage.error(format!("--explain {name}: {} has no such tensor", subject.model.name()))
+        })?;
+        let explanation = explain(&outline, &draft, &recorded_before, &recorded_after, tensor);
+        let text = match args.verbosity.json {
+            true => serde_json::to_string_pretty(&explanation)? + "\n",
+            false => explanation.to_string(),
+        };
+        return Ok(io::stdout().lock().write_all(text.as_bytes())?);
+    }
+    if let Some(path) = &args.plot {
+        let title = format!("{}, {}", subject.model.name(), profile.name);
+        let with_plan = (!draft.swaps.is_empty()).then_some(&recorded_after);
+        let shown = machine.with_memory(args.budget.memory()?);
+        recorded_before.memory_chart(with_plan, &outline, &shown, &title).write(path)?;
+    }
+    if let Some(path) = &args.trace {
+        recorded_after.timeline(&graph)?.write(path)?;
+    }
     let devices = placement.gpus().iter().enumerate().map(|(number, device)| {
         let (before, after, floor) =
             (&tuning.before.gpus[number], &after.gpus[number], &tuning.floors[number]);
         let name = |program: &Program, op: Option<u32>| {
-            op.map_or("what is persistent".to_string(), |op| entry_name(&graph, program.origin(op)))
+            op.map_or("what is persistent".to_string(), |op| Names::new(&graph, program).entry(op))
         };
         DeviceReport {
             device: device.to_string(),
@@ -75,7 +106,11 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
             host_bytes: after.out_bytes,
             floor_op: name(&original, floor.memory_op),
             floor_bytes: floor.memory_bytes,
-            largest_alive: Vec::new(),
+            largest_alive: recorded_after
+                .alive_at_peak(&graph, number as u16, LISTED)
+                .into_iter()
+                .map(|(tensor, bytes)| AliveTensor { tensor, bytes })
+                .collect(),
         }
     });
     let memory = args.budget.memory()?;
@@ -207,6 +242,16 @@ fn merge_peaks(within: &Outcome, counted: &Outcome) -> Vec<tf_lms::simulate::Gpu
             false => within.clone(),
         })
         .collect()
+}
+
+/// The tensor of this name; of an op without an output number the first.
+fn find_tensor(graph: &Graph, name: &str) -> Option<TensorId> {
+    let (node, output) = match name.rsplit_once(':') {
+        Some((node, output)) => (node, output.parse().ok()?),
+        None => (name, 0),
+    };
+    let node = graph.node_ids().find(|&id| graph.name(id) == node)?;
+    graph.outputs(node).nth(output)
 }
 
 fn write_plan(output: &std::ffi::OsStr, plan: &Plan) -> anyhow::Result<()> {

@@ -1,0 +1,84 @@
+//! Which tensors are in memory at a time.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use super::recorder::{Cause, Change, Takeover};
+use super::{Names, Recording};
+use crate::graph::Graph;
+use crate::order::Place;
+use crate::simulate::Program;
+
+/// The tensors alive in one memory, the largest first.
+#[derive(Debug)]
+pub(super) struct Alive<'a> {
+    program: &'a Program,
+    /// The tensors whose buffers are in use.
+    buffers: BTreeSet<(Reverse<u64>, u32)>,
+    /// For each buffer the tensor that was last written to it.
+    residents: Vec<u32>,
+    /// What is still to be written over something.
+    takeovers: &'a [Takeover],
+}
+
+impl<'a> Alive<'a> {
+    pub(super) fn new(recording: &'a Recording) -> Alive<'a> {
+        Alive {
+            program: recording.program(),
+            buffers: BTreeSet::new(),
+            residents: (0..recording.program().tensor_count() as u32).collect(),
+            takeovers: recording.takeovers(),
+        }
+    }
+
+    /// Goes past a change of the memory, which has this number among all changes.
+    pub(super) fn pass(&mut self, number: usize, change: &Change) {
+        while let [takeover, later @ ..] = self.takeovers
+            && takeover.changes <= number
+        {
+            self.residents[takeover.buffer as usize] = takeover.tensor;
+            self.takeovers = later;
+        }
+        let entry = |tensor: u32| (Reverse(self.program.tensor_bytes(tensor)), tensor);
+        match change.cause {
+            Cause::Allocated(tensor) => {
+                self.buffers.insert(entry(tensor));
+            }
+            Cause::Freed(tensor) => {
+                self.buffers.remove(&entry(tensor));
+            }
+            Cause::Persistent | Cause::Scratch => {}
+        }
+    }
+
+    /// The tensors with their bytes.
+    pub(super) fn largest(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.buffers.iter().map(|&(Reverse(bytes), buffer)| (self.residents[buffer as usize], bytes))
+    }
+}
+
+impl Recording<'_> {
+    /// The largest tensors that are alive when a GPU's memory is at its peak, with their bytes: the largest first, equal ones
+    /// by name. Among them is the scratch memory of the op that runs, if that makes the peak.
+    ///
+    /// Together, and with what is persistent, they are the peak, if memory has no end. In a pool some bytes of a chunk may
+    /// lie idle.
+    pub fn alive_at_peak(&self, graph: &Graph, gpu: u16, most: usize) -> Vec<(String, u64)> {
+        let place = Place::Gpu(gpu);
+        let Some((peak_number, peak)) = self.peak(place) else { return Vec::new() };
+        let mut alive = Alive::new(self);
+        for (number, change) in self.changes(place).take_while(|&(number, _)| number <= peak_number) {
+            alive.pass(number, change);
+        }
+        let names = Names::new(graph, self.program());
+        let mut tensors: Vec<(String, u64)> =
+            alive.largest().map(|(tensor, bytes)| (names.tensor(tensor), bytes)).collect();
+        if let (Cause::Scratch, Some(op)) = (peak.cause, peak.op) {
+            let scratch = self.program().workspace_bytes(op);
+            tensors.push((format!("scratch memory of {}", names.entry(op)), scratch));
+        }
+        tensors.sort_by(|(name, bytes), (other_name, other)| other.cmp(bytes).then(name.cmp(other_name)));
+        tensors.truncate(most);
+        tensors
+    }
+}

@@ -1,0 +1,106 @@
+//! What is said of a tensor is what the step does with it.
+
+use super::recordings::returns;
+use super::steps::with_chain;
+use crate::picture::{BufferKind, Explanation, Fate, Recording, StayReason, explain};
+use crate::plan::Draft;
+use crate::simulate::Outline;
+
+/// Whatever is swapped is made, leaves, returns and is read, in this order.
+pub(super) fn check_explanations(outline: &Outline, draft: &Draft, before: &Recording, after: &Recording) {
+    let mut copied_returns = 0;
+    for swap in draft.swaps.iter().step_by(draft.swaps.len() / 40 + 1) {
+        let explanation = explain(outline, draft, before, after, swap.tensor);
+        let Fate::Swapped(life) = &explanation.fate else { panic!("{explanation}") };
+        assert_eq!(life.returns.len(), swap.uses.len());
+        let Some(leaves) = life.leaves else { continue };
+        let before_or_at = |one: f64, other: f64| one <= other + 1e-12;
+        if let Some(made) = explanation.made_after {
+            assert!(before_or_at(made.end_seconds, leaves.start_seconds), "{explanation}");
+        }
+        if let Some(held) = explanation.held_after {
+            assert!(before_or_at(held.start_seconds, leaves.start_seconds), "{explanation}");
+            assert!(before_or_at(leaves.end_seconds, held.end_seconds), "{explanation}");
+        }
+        for (number, back) in life.returns.iter().enumerate() {
+            let Some(copy) = back.copy else { continue };
+            copied_returns += 1;
+            assert!(leaves.end_seconds <= copy.start_seconds, "{explanation}");
+            assert!(back.away_seconds.is_some_and(|away| away >= 0.0), "{explanation}");
+            let readers: Vec<_> = explanation
+                .consumers
+                .iter()
+                .filter(|consumer| consumer.reads_return == Some(number))
+                .collect();
+            assert!(!readers.is_empty(), "{explanation}");
+            for runs in readers.iter().filter_map(|reader| reader.runs_after) {
+                assert!(copy.end_seconds <= runs.start_seconds, "{explanation}");
+            }
+            for trigger in back.triggers.iter().filter_map(|trigger| trigger.runs) {
+                assert!(trigger.start_seconds <= copy.start_seconds, "{explanation}");
+            }
+        }
+        let order: Vec<_> = explanation.consumers.iter().filter_map(|consumer| consumer.runs_after).collect();
+        assert!(order.is_sorted_by(|a, b| a.start_seconds <= b.start_seconds));
+    }
+    if draft.swaps.len() <= 40 {
+        assert_eq!(copied_returns, returns(outline, draft));
+    }
+}
+
+fn explained(tensor: &str, swapout_threshold: u32) -> Explanation {
+    with_chain(swapout_threshold, |outline, draft, before, after| {
+        let graph = outline.analysis().graph;
+        let named = graph.tensor_ids().find(|&id| graph.tensor_name(id).to_string() == tensor).unwrap();
+        explain(outline, draft, before, after, named)
+    })
+}
+
+#[test]
+fn a_swapped_tensor_is_explained() {
+    let explanation = explained("a:0", 3);
+    let text = explanation.to_string();
+    for line in [
+        "a:0",
+        "  made by      a (Softmax) on GPU 0 (/device:GPU:0)",
+        "               which runs from 1.997 to 2.997 ms",
+        "  size         1.00 MiB: float32 [1024, 256]",
+        "  read by      b (Softmax) on GPU 0 (/device:GPU:0), 1 level away, from 2.997 to 3.997 ms",
+        "  read by      1 op that no step runs",
+        "  leaves       from 3.997 to 4.973 ms",
+        "  returns      from 9.960 to 10.936 ms, after 4.987 ms away, for far",
+        "               triggered by renamed (done at 5.997 ms)",
+    ] {
+        assert!(text.lines().any(|other| other == line), "{line:?} is not in\n{text}");
+    }
+    assert!(text.contains("5 levels away, from 10.946 to 11.946 ms, from return 1\n"), "{text}");
+    let json = serde_json::to_value(&explanation).unwrap();
+    assert_eq!(json["fate"]["swapped"]["returns"][0]["triggers"][0]["name"], "renamed");
+    assert_eq!(json["place"]["gpu"]["number"], 0);
+}
+
+#[test]
+fn what_stays_has_its_reason() {
+    let reason = |tensor: &str| match explained(tensor, 3).fate {
+        Fate::Stays(reason) => reason,
+        Fate::Swapped(_) => panic!("{tensor} is swapped"),
+    };
+    assert_eq!(reason("b:0"), StayReason::ConsumersNear { levels_away: 1, swapped_from_levels: 5 });
+    assert_eq!(reason("vector:0"), StayReason::FewDimensions { dimensions: Some(1) });
+    assert_eq!(reason("in:0"), StayReason::NotOnGpu);
+    let because = "it is in host memory already".to_string();
+    assert_eq!(reason("host:0"), StayReason::NotSwappable { because });
+    assert_eq!(reason("summary:0"), StayReason::NotInStep);
+    assert_eq!(reason("end:0"), StayReason::NotRead);
+    let Fate::Stays(reason) = explained("a:0", 100).fate else { panic!("nothing is far enough away") };
+    assert_eq!(reason, StayReason::NothingSwapped);
+}
+
+#[test]
+fn buffers_are_told_apart() {
+    let buffer = |tensor: &str| explained(tensor, 100).buffer;
+    assert_eq!(buffer("a:0"), BufferKind::TakenOver { of: "copy of in:0".to_string() });
+    assert_eq!(buffer("b:0"), BufferKind::Own);
+    assert_eq!(buffer("renamed:0"), BufferKind::PassedOn { of: "c:0".to_string() });
+    assert_eq!(buffer("summary:0"), BufferKind::Nothing);
+}
