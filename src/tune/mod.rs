@@ -3,9 +3,11 @@
 //! A strategy is a [`Strategy`]: it is given a [`Judge`] and returns the best plan that it found. A new one is a file beside
 //! [`Tflms`].
 
+mod by_levels;
 mod judge;
 mod tflms;
 
+pub use by_levels::{LevelPlan, LevelTuning, tune_by_levels};
 pub use judge::Judge;
 pub use tflms::Tflms;
 
