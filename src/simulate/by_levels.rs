@@ -11,13 +11,18 @@
 //! near to read a copy; the extra op is then counted as part of the last such consumer, and nothing of it remains to be seen.
 //! So here the two modes of leaving differ in nothing, and only those of returning do, through the triggers of the plan.
 //!
+//! Swapping can raise the peak of this model, even where all is synchronous and every threshold is 1: consumers that share no
+//! copy get one each, all at once if they wait for the same op.
+//!
 //! Where the peaks are not TFLMSv2's own:
 //! - Within a level TFLMSv2 goes by the order of a Python set, which differs from run to run; here it is that of the file.
+//! - A tensor that leaves although several consumers on one level are too near for a copy is dropped there after one of these; the
+//!   others get it again, for as many readers as it has in all. Here it stays until all of them have run.
+//! - A copy whose trigger runs before the tensor is made never comes back there: the consumer gets the original again, for as
+//!   many readers as it has in all. Here it gets its copy.
 //! - Triggers are those of our plans; TFLMSv2 searches for them itself, with other ties.
 //! - The branch that Keras's learning phase does not take is left out by what the graph's `Switch` ops pass on.
-//! - A copy whose trigger has run before the tensor is made never comes back in TFLMSv2's simulator: the consumer gets the
-//!   original again, which then stays until a count of consumers that already ran has gone down. Here it gets its copy.
-//! - What it cannot size counts one byte there and nothing here.
+//! - What has no known size counts one byte there and nothing here.
 
 use super::Liveness;
 use crate::graph::{Device, DeviceError, FrameId, NodeId, Rows, TensorId};
