@@ -8,7 +8,7 @@ use crate::plan::{Analysis, Draft};
 use crate::simulate::{LevelModel, LevelPeak};
 
 /// Each threshold of the grid is by so much smaller than the one before.
-const GRID_STEP: f64 = 0.8;
+const GRID_STEP: f64 = 0.7;
 
 /// How many thresholds above the best one are tried one by one: what fits is not monotone in the threshold.
 const NEIGHBOURS: u32 = 8;
@@ -95,44 +95,25 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Plans and judges; remembers the best.
+    /// Plans and judges; the plan, if it fits. Remembers the best.
     fn attempt(&mut self, parameters: &Parameters) -> Result<Option<LevelPlan>, TflmsError> {
-        let plan = self.plan(parameters)?;
-        Ok(self.judge(plan))
-    }
-
-    fn plan(&self, parameters: &Parameters) -> Result<LevelPlan, TflmsError> {
         let draft = draft(self.model.analysis(), parameters)?;
-        let mut plan = LevelPlan {
-            parameters: parameters.clone(),
-            draft,
-            peak: LevelPeak::default(),
-            out_bytes: 0,
-            in_bytes: 0,
-        };
-        for swap in &plan.draft.swaps {
-            let bytes = self.model.analysis().sizes.bytes(swap.tensor).unwrap_or(0);
-            plan.out_bytes = plan.out_bytes.saturating_add(bytes);
-            plan.in_bytes = plan.in_bytes.saturating_add(bytes.saturating_mul(swap.uses.len() as u64));
-        }
-        Ok(plan)
-    }
-
-    /// The plan, if it fits.
-    fn judge(&mut self, mut plan: LevelPlan) -> Option<LevelPlan> {
         self.simulations += 1;
-        plan.peak = self.model.peak(&plan.draft, plan.parameters.sync_mode);
-        if plan.peak.bytes >= self.budget_bytes {
-            return None;
+        let peak = self.model.peak(&draft, parameters.sync_mode);
+        if peak.bytes >= self.budget_bytes {
+            return Ok(None);
         }
-        if self.is_better(&plan) {
+        let (mut out_bytes, mut in_bytes) = (0u64, 0u64);
+        for swap in &draft.swaps {
+            let bytes = self.model.analysis().sizes.bytes(swap.tensor).unwrap_or(0);
+            out_bytes = out_bytes.saturating_add(bytes);
+            in_bytes = in_bytes.saturating_add(bytes.saturating_mul(swap.uses.len() as u64));
+        }
+        let plan = LevelPlan { parameters: parameters.clone(), draft, peak, out_bytes, in_bytes };
+        if self.best.as_ref().is_none_or(|best| plan.moved_bytes() < best.moved_bytes()) {
             self.best = Some(plan.clone());
         }
-        Some(plan)
-    }
-
-    fn is_better(&self, plan: &LevelPlan) -> bool {
-        self.best.as_ref().is_none_or(|best| plan.moved_bytes() < best.moved_bytes())
+        Ok(Some(plan))
     }
 
     /// TFLMSv2's search: the largest threshold at the first synchronization mode with which threshold 1 fits, then how far
@@ -200,12 +181,13 @@ impl Search<'_> {
 
     /// Looks through thresholds, modes and ways to share copies for a plan that moves fewer bytes.
     fn fewest_bytes(&mut self, fixed: &Parameters) -> Result<(), TflmsError> {
+        let least = self.least_bytes(fixed)?;
         // Nothing in the model depends on whether copies to the host are synchronous.
         let synchronous = SyncMode { swap_out: true, swap_in: true };
         for sync_mode in [SyncMode { swap_out: false, swap_in: false }, synchronous] {
             for swapin_groupby in [self.levels, self.levels / 4, self.levels / 16, 0] {
                 let start = Parameters { sync_mode, swapin_groupby, swapin_ahead: 1, ..fixed.clone() };
-                self.descend(&start)?;
+                self.descend(&start, &least)?;
             }
         }
         let Some(best) = &self.best else { return Ok(()) };
@@ -216,35 +198,55 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Lowers the threshold until a plan fits or moves more than the best, then bisects upwards.
-    fn descend(&mut self, start: &Parameters) -> Result<(), TflmsError> {
+    /// Lowers the threshold until a plan fits, then bisects upwards; passes over thresholds that cannot move fewer bytes than
+    /// the best.
+    fn descend(&mut self, start: &Parameters, least: &[u64]) -> Result<(), TflmsError> {
         let at = |swapout_threshold| Parameters { swapout_threshold, ..start.clone() };
-        let mut too_high = self.levels;
+        let best = self.best.as_ref().map_or(u64::MAX, LevelPlan::moved_bytes);
+        let lowest = least.partition_point(|&bytes| bytes >= best).max(1) as u32;
+        // Where nothing leaves, nothing is gained.
+        let mut too_high = least.partition_point(|&bytes| bytes > 0) as u32;
         let mut low = loop {
-            let next = ((f64::from(too_high) * GRID_STEP) as u32).min(too_high.saturating_sub(1));
-            if next == 0 {
+            if too_high <= lowest {
                 return Ok(());
             }
-            let plan = self.plan(&at(next))?;
-            // A lower threshold moves all that a higher one does.
-            if !self.is_better(&plan) {
-                break next;
-            }
-            if self.judge(plan).is_some() {
+            let next = ((f64::from(too_high) * GRID_STEP) as u32).max(lowest);
+            if self.attempt(&at(next))?.is_some() {
                 break next;
             }
             too_high = next;
         };
         while low + 1 < too_high {
             let middle = low + (too_high - low) / 2;
-            let plan = self.plan(&at(middle))?;
-            if !self.is_better(&plan) || self.judge(plan).is_some() {
+            if self.attempt(&at(middle))?.is_some() {
                 low = middle;
             } else {
                 too_high = middle;
             }
         }
         Ok(())
+    }
+
+    /// For each threshold the bytes that a plan moves at least: each tensor that leaves once in both directions.
+    fn least_bytes(&self, fixed: &Parameters) -> Result<Vec<u64>, TflmsError> {
+        let Analysis { graph, levels, sizes, .. } = self.model.analysis();
+        let all = Parameters { swapout_threshold: 0, swapin_groupby: self.levels, ..fixed.clone() };
+        let mut least = vec![0u64; levels.count() + 1];
+        for swap in &draft(self.model.analysis(), &all)?.swaps {
+            let consumers = swap.uses.iter().flat_map(|swap_in| &swap_in.consumers);
+            let last = consumers.map(|&node| levels.level(node)).max().unwrap_or(0);
+            // It leaves with every threshold that is less than its distance.
+            let distance = last.saturating_sub(levels.level(graph.producer(swap.tensor)));
+            if let Some(below) = distance.checked_sub(1) {
+                let bytes = sizes.bytes(swap.tensor).unwrap_or(0);
+                let sum = &mut least[below as usize];
+                *sum = sum.saturating_add(bytes.saturating_mul(2));
+            }
+        }
+        for threshold in (1..least.len()).rev() {
+            least[threshold - 1] = least[threshold - 1].saturating_add(least[threshold]);
+        }
+        Ok(least)
     }
 }
 
