@@ -3,6 +3,7 @@
 //! An [`Outline`] is what a step of a graph runs, a [`Program`] the same with a plan, and [`simulate`] goes through it as
 //! TensorFlow's executor would. Memory and time come from one run: when memory is free depends on when copies are done.
 
+mod by_levels;
 mod constants;
 mod executor;
 mod floors;
@@ -12,6 +13,7 @@ mod persistent;
 mod pool;
 mod program;
 
+pub use by_levels::{LevelModel, LevelPeak, peak_by_levels, usable_bytes};
 pub use executor::simulate;
 pub use floors::{Floors, floors};
 pub use liveness::Liveness;

@@ -4,9 +4,11 @@
 //! [`Tflms`].
 
 pub mod accuracy;
+mod by_levels;
 mod judge;
 mod tflms;
 
+pub use by_levels::{LevelPlan, LevelTuning, tune_by_levels};
 pub use judge::Judge;
 pub use tflms::Tflms;
 

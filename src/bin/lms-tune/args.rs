@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, TflmsArgs, Verbosity};
 
 const EXAMPLES: &str = "\
@@ -55,6 +55,10 @@ pub struct Args {
     #[arg(long, value_name = "batch|NAME:DIM,…[/N]", conflicts_with = "output")]
     pub max: Vec<Dimensions>,
 
+    /// How memory is simulated
+    #[arg(long = "model", value_enum, default_value_t = MemoryModel::Runtime, conflicts_with_all = ["max", "plan", "plot", "trace", "explain"])]
+    pub model_of_memory: MemoryModel,
+
     /// Draw GPU and host memory over the step, before and after: FILE.svg, .png, or .html to point at ops
     #[arg(long, value_name = "FILE", conflicts_with = "max")]
     pub plot: Option<PathBuf>,
@@ -81,6 +85,15 @@ pub struct Args {
 
     #[command(flatten)]
     pub manual: ManualArgs,
+}
+
+/// A model of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MemoryModel {
+    /// As TensorFlow's executor and allocator use it
+    Runtime,
+    /// By levels, with TFLMSv2's simplifications: to compare with its tuner, not to trust
+    Tflms,
 }
 
 /// Which sizes are free.

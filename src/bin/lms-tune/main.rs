@@ -1,6 +1,7 @@
 //! Says whether a TensorFlow training graph fits a GPU, what it would take, and what that costs.
 
 mod args;
+mod by_levels;
 mod largest;
 mod report;
 mod tasks;

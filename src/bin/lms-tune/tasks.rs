@@ -17,7 +17,8 @@ use tf_lms::shape::Sizes;
 use tf_lms::simulate::{Machine, NoObserver, OpCost, Outcome, Outline, Program, simulate};
 use tf_lms::tune::{self, Judge, Tflms, Tuning, accuracy};
 
-use crate::args::Args;
+use crate::args::{Args, MemoryModel};
+use crate::by_levels;
 use crate::report::{AliveTensor, DeviceReport, FloorsReport, Report, Verdict, occupancy, peak};
 
 /// How many of the tensors that are alive at the peak are listed.
@@ -25,6 +26,9 @@ const LISTED: usize = 10;
 
 /// Finds or judges a plan, and reports.
 pub fn tune(args: &Args) -> anyhow::Result<()> {
+    if args.model_of_memory == MemoryModel::Tflms {
+        return by_levels::tune(args);
+    }
     if args.verbosity.json && args.output.as_deref() == Some("-".as_ref()) {
         return Err(Failure::Usage.error("--json and -o - both want standard output"));
     }
@@ -61,11 +65,13 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
     let (verdict, draft, after, parameters) = conclude(&outline, &machine, &tuning, given, &fixed)?;
     let program = Program::new(&outline, &draft);
     let unlimited = machine.with_memory(Vec::new());
-    let recorded = |program| {
-        Recorder::record(program, &unlimited)
-            .map_err(|_| Failure::Failed.error("memory without end ran out in the simulation"))
+    let recorded = |program, machine: &Machine| {
+        Recorder::record(program, machine)
+            .map_err(|_| Failure::Failed.error("memory ran out in a simulation that had fitted before"))
     };
-    let (recorded_before, recorded_after) = (recorded(&original)?, recorded(&program)?);
+    // The host runs ahead until memory makes it wait, so what a step takes depends on how much there is.
+    let within = if verdict == Verdict::FitsWithSwapping { &machine } else { &unlimited };
+    let (recorded_before, recorded_after) = (recorded(&original, &unlimited)?, recorded(&program, within)?);
     if let Some(name) = &args.explain {
         let tensor = find_tensor(&graph, name).ok_or_else(|| {
             Failure::Usage.error(format!("--explain {name}: {} has no such tensor", subject.model.name()))
@@ -198,7 +204,7 @@ fn conclude(
             (Verdict::Fits, Draft::default(), tuning.before.clone(), serde_json::Value::Null)
         }
         tune::Verdict::FitsWithSwapping(found) => {
-            // How much memory it takes shows where there is no end of it: a pool hands out more than was asked for.
+            // A pool hands out more than was asked for: where the step needs less than the budget without that, that is said.
             let counted = unlimited(outline, machine, &found.draft);
             let outcome = Outcome { gpus: merge_peaks(&found.outcome, &counted), ..found.outcome.clone() };
             (Verdict::FitsWithSwapping, found.draft.clone(), outcome, found.parameters.clone())

@@ -1,0 +1,133 @@
+//! Tuning in TFLMSv2's model of memory.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::time::Instant;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use tf_lms::cli::{Failure, Size, Subject, numbered};
+use tf_lms::format::write_file;
+use tf_lms::graph::Device;
+use tf_lms::plan::Analysis;
+use tf_lms::plan::tflms::Parameters;
+use tf_lms::shape::{Sizes, learning_parameter_bytes};
+use tf_lms::simulate::usable_bytes;
+use tf_lms::tune::{LevelPlan, LevelTuning, tune_by_levels};
+
+use crate::args::Args;
+
+/// The part of memory that TFLMSv2 counts on unless told otherwise.
+const TFLMS_MEMORY_RATIO: f64 = 0.9;
+
+/// Finds TFLMSv2's plan and ours in its model of memory, and reports both.
+pub fn tune(args: &Args) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let subject = Subject::read(&args.model, &args.graph)?;
+    let name = subject.model.name();
+    let graph = subject.graph()?;
+    let shapes = subject.shapes(&graph, &args.graph)?;
+    let sizes = Sizes::of(&graph, &shapes).with_context(|| name.to_string())?;
+    let parameter_bytes = learning_parameter_bytes(&graph, &shapes, &subject.trainable_variables());
+    let analysis = Analysis::new(&graph, &subject.targets(&graph, &args.graph)?, shapes, sizes);
+    let memory = args.budget.memory()?.first().copied().unwrap_or(0);
+    let ratio = args.budget.memory_ratio.unwrap_or(TFLMS_MEMORY_RATIO);
+    let usable = usable_bytes(memory, parameter_bytes, ratio);
+    let tuning =
+        tune_by_levels(&analysis, usable, &args.tflms.parameters()).with_context(|| name.to_string())?;
+    let seconds = start.elapsed().as_secs_f64();
+
+    if let (Some(output), Some(best)) = (&args.output, &tuning.best) {
+        let host = Device::parse(args.tflms.host_device()).context("--host-device")?;
+        let parameters = serde_json::to_value(&best.parameters)?;
+        let plan = numbered(&analysis, best.draft.clone(), parameters, &host).to_json();
+        match output.to_str() {
+            Some("-") => io::stdout().lock().write_all(plan.as_bytes())?,
+            _ => write_file(std::path::Path::new(output), plan.as_bytes())?,
+        }
+    }
+    let text = match args.verbosity.json {
+        true => serde_json::to_string_pretty(&document(&tuning, memory, usable, seconds))? + "\n",
+        false => table(name, &tuning, memory, usable, seconds)?,
+    };
+    if args.output.as_deref() == Some("-".as_ref()) {
+        io::stderr().lock().write_all(text.as_bytes())?;
+    } else if args.verbosity.json || !args.verbosity.quiet {
+        io::stdout().lock().write_all(text.as_bytes())?;
+    }
+    if !tuning.fits && tuning.best.is_none() {
+        return Err(
+            Failure::DoesNotFit.error(format!("{name}: does not fit in {} by TFLMSv2's model", Size(memory)))
+        );
+    }
+    Ok(())
+}
+
+fn verdict(tuning: &LevelTuning) -> &'static str {
+    match (&tuning.best, tuning.fits) {
+        (_, true) => "fits",
+        (Some(_), _) => "fits_with_swapping",
+        (None, _) => "does_not_fit",
+    }
+}
+
+fn document(tuning: &LevelTuning, memory: u64, usable: u64, seconds: f64) -> Value {
+    let plan = |plan: &LevelPlan| {
+        json!({
+            "parameters": plan.parameters,
+            "peak": plan.peak.bytes,
+            "swapout_bytes": plan.out_bytes,
+            "swapin_bytes": plan.in_bytes,
+        })
+    };
+    json!({
+        "schema": 1,
+        "model": "tflms",
+        "verdict": verdict(tuning),
+        "gpu_mem": memory,
+        "usable_bytes": usable,
+        "peak_before": tuning.before.bytes,
+        "tflms": tuning.tflms.as_ref().map(plan),
+        "best": tuning.best.as_ref().map(plan),
+        "tflms_simulations": tuning.tflms_simulations,
+        "simulations": tuning.simulations,
+        "seconds": seconds,
+    })
+}
+
+fn table(
+    name: &str,
+    tuning: &LevelTuning,
+    memory: u64,
+    usable: u64,
+    seconds: f64,
+) -> Result<String, std::fmt::Error> {
+    let mut text = String::new();
+    let verdict = verdict(tuning).replace('_', " ");
+    writeln!(
+        text,
+        "{name}: {verdict} in {} ({} of it usable), by TFLMSv2's model of memory",
+        Size(memory),
+        Size(usable)
+    )?;
+    writeln!(text, "  {:<20} {}", "peak before", Size(tuning.before.bytes))?;
+    for (whose, plan) in [("TFLMSv2's search", &tuning.tflms), ("fewest bytes", &tuning.best)] {
+        let Some(plan) = plan.as_ref().filter(|_| !tuning.fits) else { continue };
+        let Parameters { swapout_threshold, swapin_ahead, swapin_groupby, sync_mode, .. } = plan.parameters;
+        let mode = u8::from(sync_mode);
+        writeln!(
+            text,
+            "  {whose:<20} {} out, {} in, peak {}",
+            Size(plan.out_bytes),
+            Size(plan.in_bytes),
+            Size(plan.peak.bytes)
+        )?;
+        writeln!(
+            text,
+            "  {:<20} --swapout-threshold {swapout_threshold} --swapin-ahead {swapin_ahead} --swapin-groupby {swapin_groupby} --sync-mode {mode}",
+            ""
+        )?;
+    }
+    writeln!(text, "  {:<20} {} steps simulated in {seconds:.2} s", "effort", tuning.simulations)?;
+    Ok(text)
+}
