@@ -42,6 +42,8 @@ pub struct Report {
     pub error_bound: f64,
     pub swapout_bytes: u64,
     pub swapin_bytes: u64,
+    pub copied_out_bytes: u64,
+    pub copied_in_bytes: u64,
     pub host_bytes: u64,
     pub step_seconds_before: f64,
     pub step_seconds_after: f64,
@@ -72,6 +74,10 @@ pub struct DeviceReport {
     pub peak_seconds: f64,
     pub swapout_bytes: u64,
     pub swapin_bytes: u64,
+    /// All that is copied to the host in a step: swapped tensors, the loss, what the host computes with.
+    pub copied_out_bytes: u64,
+    /// All that is copied from the host: swapped tensors, what is fed.
+    pub copied_in_bytes: u64,
     pub host_bytes: u64,
     pub floor_op: String,
     pub floor_bytes: u64,

@@ -9,7 +9,7 @@ use tf_lms::chart::Chart;
 use tf_lms::cli::{Failure, Subject, numbered};
 use tf_lms::format::Destination;
 use tf_lms::graph::{Device, Graph, TensorId};
-use tf_lms::order::Placement;
+use tf_lms::order::{Place, Placement};
 use tf_lms::picture::{Names, Recorder, explain};
 use tf_lms::plan::tflms::{self, Parameters, SyncMode};
 use tf_lms::plan::{Analysis, Draft, Plan, graph_digest};
@@ -92,6 +92,7 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
     if let Some(path) = &args.trace {
         recorded_after.timeline(&graph)?.write(path)?;
     }
+    let swapped = swapped_bytes(&outline, &draft);
     let devices = placement.gpus().iter().enumerate().map(|(number, device)| {
         let (before, after, floor) =
             (&tuning.before.gpus[number], &after.gpus[number], &tuning.floors[number]);
@@ -107,8 +108,10 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
             peak_op_before: name(&original, before.peak_op),
             peak_op: name(&program, after.peak_op),
             peak_seconds: after.peak_seconds,
-            swapout_bytes: after.out_bytes,
-            swapin_bytes: after.in_bytes,
+            swapout_bytes: swapped[number].0,
+            swapin_bytes: swapped[number].1,
+            copied_out_bytes: after.out_bytes,
+            copied_in_bytes: after.in_bytes,
             host_bytes: after.out_bytes,
             floor_op: name(&original, floor.memory_op),
             floor_bytes: floor.memory_bytes,
@@ -133,8 +136,10 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
         least_memory_before: judge.least_memory(&Draft::default()),
         least_memory_after: judge.least_memory(&draft),
         error_bound: accuracy::PEAK_ERROR,
-        swapout_bytes: after.gpus.iter().map(|gpu| gpu.out_bytes).sum(),
-        swapin_bytes: after.gpus.iter().map(|gpu| gpu.in_bytes).sum(),
+        swapout_bytes: swapped.iter().map(|(out, _)| out).sum(),
+        swapin_bytes: swapped.iter().map(|(_, into)| into).sum(),
+        copied_out_bytes: after.gpus.iter().map(|gpu| gpu.out_bytes).sum(),
+        copied_in_bytes: after.gpus.iter().map(|gpu| gpu.in_bytes).sum(),
         host_bytes: after.host_peak_bytes,
         step_seconds_before: tuning.before.step_seconds,
         step_seconds_after: after.step_seconds,
@@ -248,6 +253,24 @@ fn merge_peaks(within: &Outcome, counted: &Outcome) -> Vec<tf_lms::simulate::Gpu
             false => within.clone(),
         })
         .collect()
+}
+
+/// For each GPU the bytes that a plan takes out and back in a step.
+fn swapped_bytes(outline: &Outline, draft: &Draft) -> Vec<(u64, u64)> {
+    let Analysis { graph, sizes, .. } = outline.analysis();
+    let mut swapped = vec![(0, 0); outline.placement().gpus().len()];
+    let runs = |node| outline.entry(node).is_some();
+    for swap in &draft.swaps {
+        let Place::Gpu(gpu) = outline.placement().output(swap.tensor) else { continue };
+        let returns =
+            swap.uses.iter().filter(|swap_in| swap_in.consumers.iter().any(|&node| runs(node))).count();
+        if runs(graph.producer(swap.tensor)) && returns > 0 {
+            let bytes = sizes.bytes(swap.tensor).unwrap_or(0);
+            let (out, into) = &mut swapped[usize::from(gpu)];
+            (*out, *into) = (*out + bytes, *into + bytes * returns as u64);
+        }
+    }
+    swapped
 }
 
 /// The tensor of this name; of an op without an output number the first.

@@ -1,0 +1,123 @@
+//! Simulating steps of random graphs, with random plans.
+
+#[path = "support/made_up.rs"]
+#[allow(dead_code)]
+mod made_up;
+#[path = "support/random_graph.rs"]
+mod random_graph;
+
+use proptest::prelude::*;
+use tf_lms::format::{Model, ReadOptions};
+use tf_lms::graph::{Graph, NodeId};
+use tf_lms::ops::OpRegistry;
+use tf_lms::order::Placement;
+use tf_lms::plan::{Analysis, Draft, tflms};
+use tf_lms::shape::{Shapes, Sizes};
+use tf_lms::simulate::{Machine, NoObserver, OpCost, Outline, Program, floors, simulate};
+use tf_lms::tune::Judge;
+
+/// A machine with so much memory, or without end of it. Ops take 10 µs each, so that copies overlap many of them.
+fn machine(memory: Vec<u64>) -> Machine {
+    Machine {
+        memory,
+        host_op_seconds: 1e-6,
+        out_bytes_per_second: 1e9,
+        in_bytes_per_second: 1e9,
+        link_latency_seconds: 1e-6,
+        notice_seconds: 1e-5,
+        synchronous: false,
+    }
+}
+
+fn parameters() -> impl Strategy<Value = tflms::Parameters> {
+    (0u32..8, 0u32..6, 0u32..5, 0u8..4).prop_map(|(threshold, ahead, groupby, sync)| tflms::Parameters {
+        swapout_threshold: threshold,
+        swapin_ahead: ahead,
+        swapin_groupby: groupby,
+        sync_mode: sync.try_into().unwrap(),
+        ..tflms::Parameters::default()
+    })
+}
+
+/// Analyses a random graph and hands it on.
+fn with_outline(
+    seed: u64,
+    size: usize,
+    check: impl FnOnce(&Outline) -> Result<(), TestCaseError>,
+) -> Result<(), TestCaseError> {
+    let content = random_graph::random_graph(seed, size);
+    let model = Model::from_bytes("a random graph", content, &ReadOptions::default()).unwrap();
+    let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+    let targets: Vec<NodeId> =
+        graph.node_ids().filter(|&node| graph.name(node) == random_graph::TRAIN_OP).collect();
+    let shapes = Shapes::declared(&graph);
+    let sizes = Sizes::of(&graph, &shapes).unwrap();
+    let analysis = Analysis::new(&graph, &targets, shapes, sizes);
+    let placement = Placement::of(&graph);
+    let cost = |_| OpCost { seconds: 1e-5, workspace_bytes: 1000 };
+    // A graph of unknown sizes is refused, which is tested elsewhere.
+    let Ok(outline) = Outline::new(&analysis, &placement, cost) else { return Ok(()) };
+    check(&outline)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    /// Every op has its turn (the simulator asserts that), twice the same, and what is swapped moves.
+    #[test]
+    fn a_step_comes_to_its_end(seed: u64, size in 2usize..150, parameters in parameters()) {
+        with_outline(seed, size, |outline| {
+            let draft = tflms::draft(outline.analysis(), &parameters).unwrap();
+            let program = Program::new(outline, &draft);
+            let run = || simulate(&program, &machine(Vec::new()), &mut NoObserver).unwrap();
+            let outcome = run();
+            prop_assert_eq!(&outcome, &run());
+            let out: u64 = outcome.gpus.iter().map(|gpu| gpu.out_bytes).sum();
+            let without = simulate(&Program::new(outline, &Draft::default()), &machine(Vec::new()), &mut NoObserver).unwrap();
+            let out_without: u64 = without.gpus.iter().map(|gpu| gpu.out_bytes).sum();
+            prop_assert!(out >= out_without);
+            for gpu in &outcome.gpus {
+                prop_assert!(gpu.peak_bytes >= gpu.persistent_bytes);
+                prop_assert!(outcome.step_seconds >= gpu.compute_seconds.max(gpu.out_seconds).max(gpu.in_seconds) - 1e-12);
+            }
+            Ok(())
+        })?;
+    }
+
+    /// No step goes below its floors, with or without a plan.
+    #[test]
+    fn floors_hold(seed: u64, size in 2usize..150, parameters in parameters()) {
+        with_outline(seed, size, |outline| {
+            let machine = machine(Vec::new());
+            let original = Program::new(outline, &Draft::default());
+            let before = simulate(&original, &machine, &mut NoObserver).unwrap();
+            let draft = tflms::draft(outline.analysis(), &parameters).unwrap();
+            let after = simulate(&Program::new(outline, &draft), &machine, &mut NoObserver).unwrap();
+            for (number, floor) in floors(&original, &before, &machine).iter().enumerate() {
+                prop_assert!(floor.memory_bytes <= before.gpus[number].peak_bytes);
+                prop_assert!(floor.memory_bytes <= after.gpus[number].peak_bytes);
+                prop_assert!(floor.step_seconds <= after.step_seconds + 1e-12);
+            }
+            Ok(())
+        })?;
+    }
+
+    /// The least memory suffices, is no less than what is alive at a time where memory waits for nothing, and more is as good.
+    #[test]
+    fn the_least_memory_suffices(seed: u64, size in 2usize..100) {
+        with_outline(seed, size, |outline| {
+            let unlimited = machine(Vec::new());
+            let draft = Draft::default();
+            let least = Judge::new(outline, &unlimited).least_memory(&draft);
+            let program = Program::new(outline, &draft);
+            let peak = simulate(&program, &unlimited, &mut NoObserver).unwrap().gpus.iter().map(|gpu| gpu.persistent_bytes).max();
+            prop_assert!(least >= peak.unwrap_or(0));
+            for memory in [least, least * 4] {
+                let outcome = simulate(&program, &machine(vec![memory]), &mut NoObserver);
+                prop_assert!(outcome.is_ok(), "{:?} in {memory}", outcome.err());
+                prop_assert!(outcome.unwrap().gpus.iter().all(|gpu| gpu.peak_bytes <= memory));
+            }
+            Ok(())
+        })?;
+    }
+}
