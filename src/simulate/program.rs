@@ -273,7 +273,10 @@ pub(super) struct Op {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tensor {
+    /// What it takes in memory, in whole chunks.
     pub bytes: u64,
+    /// What a copy of it moves.
+    pub content_bytes: u64,
     pub place: Place,
     pub buffer: Buffer,
     /// How many inputs read it.
@@ -383,8 +386,10 @@ impl<'a> Builder<'a> {
             for tensor in graph.outputs(node) {
                 builder.numbers[tensor.index()] = builder.tensors.len() as u32;
                 let output = graph.output_index(tensor);
+                let content_bytes = sizes.bytes(tensor).unwrap_or(0);
                 builder.tensors.push(Tensor {
-                    bytes: sizes.bytes(tensor).map_or(0, in_chunks),
+                    bytes: in_chunks(content_bytes),
+                    content_bytes,
                     place: outline.placement.output(tensor),
                     buffer: buffer(op, output, graph.output_type(tensor).is_ref),
                     uses: 0,
@@ -455,14 +460,14 @@ impl<'a> Builder<'a> {
 
     /// A tensor in another place, and what brings it there. TensorFlow makes one copy for all who read it there.
     fn brought(&mut self, maker: u32, tensor: u32, wanted: Place, origin: Origin) -> (u32, u32) {
-        let Tensor { place, bytes, .. } = self.tensors[tensor as usize];
+        let Tensor { place, content_bytes, .. } = self.tensors[tensor as usize];
         if place == wanted {
             return (maker, tensor);
         }
         let copy = match self.copies.get(&(tensor, wanted)) {
             Some(&copy) => copy,
             None => {
-                let copy = self.add(origin, place, wanted, true, Some((bytes, Buffer::Own)));
+                let copy = self.add(origin, place, wanted, true, Some((content_bytes, Buffer::Own)));
                 self.edges.push((maker, copy));
                 self.read(copy, tensor);
                 self.copies.insert((tensor, wanted), copy);
@@ -514,7 +519,7 @@ impl<'a> Builder<'a> {
             return (copy, self.ops[copy as usize].first_tensor);
         }
         let draft = self.draft;
-        let Tensor { place, bytes, .. } = self.tensors[self.numbers[tensor.index()] as usize];
+        let Tensor { place, content_bytes, .. } = self.tensors[self.numbers[tensor.index()] as usize];
         let number = self.numbers[tensor.index()];
         let (maker, on_host) = if draft.swaps[swap as usize].waiting.is_empty() {
             let producer = self.outline.analysis.graph.producer(tensor);
@@ -538,8 +543,13 @@ impl<'a> Builder<'a> {
                 self.wait(keeper, trigger);
             }
         }
-        let copy =
-            self.add(Origin::SwapIn(tensor, which), Place::Host, place, true, Some((bytes, Buffer::Own)));
+        let copy = self.add(
+            Origin::SwapIn(tensor, which),
+            Place::Host,
+            place,
+            true,
+            Some((content_bytes, Buffer::Own)),
+        );
         self.edges.push((keeper, copy));
         self.read(copy, self.ops[keeper as usize].first_tensor);
         self.swapped_in.insert((swap, which), copy);
@@ -555,7 +565,13 @@ impl<'a> Builder<'a> {
         output: Option<(u64, Buffer)>,
     ) -> u32 {
         let first_tensor = self.tensors.len() as u32;
-        self.tensors.extend(output.map(|(bytes, buffer)| Tensor { bytes, place: to, buffer, uses: 0 }));
+        self.tensors.extend(output.map(|(content_bytes, buffer)| Tensor {
+            bytes: in_chunks(content_bytes),
+            content_bytes,
+            place: to,
+            buffer,
+            uses: 0,
+        }));
         self.ops.push(Op {
             origin,
             from,
