@@ -14,7 +14,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::Machine;
 use super::outcome::{GpuOutcome, Observer, OutOfMemory, Outcome};
 use super::pool::{Chunk, Pool};
-use super::program::{Buffer, NONE, Op, Program};
+use super::program::{Buffer, NONE, Op, Origin, Program};
 use crate::order::Place;
 
 /// Runs a step.
@@ -313,11 +313,21 @@ impl<'a, O: Observer> Run<'a, O> {
         for &tensor in program.reads.row(op as usize) {
             self.give_up(tensor);
         }
-        for &next in program.successors.row(op as usize) {
-            self.waits[next as usize] -= 1;
-            if self.waits[next as usize] == 0 {
-                self.scheduled.push_back(Task::Launch(next));
-            }
+        let successors = program.successors.row(op as usize);
+        let Op { origin, to, .. } = program.ops[op as usize];
+        if matches!((origin, to), (Origin::Signal(_), Place::Host)) {
+            // Traces show that the swaps behind one trigger start last first.
+            successors.iter().rev().for_each(|&next| self.schedule(next));
+        } else {
+            successors.iter().for_each(|&next| self.schedule(next));
+        }
+    }
+
+    /// One of those that an op waits for is done.
+    fn schedule(&mut self, op: u32) {
+        self.waits[op as usize] -= 1;
+        if self.waits[op as usize] == 0 {
+            self.scheduled.push_back(Task::Launch(op));
         }
     }
 

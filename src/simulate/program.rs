@@ -348,6 +348,8 @@ struct Builder<'a> {
     /// For each op what waits until a tensor is out.
     waiting: HashMap<NodeId, Vec<u32>>,
     swap_outs: HashMap<u32, u32>,
+    /// The entries of constants that are swapped.
+    constants: HashMap<TensorId, u32>,
 }
 
 impl<'a> Builder<'a> {
@@ -368,6 +370,7 @@ impl<'a> Builder<'a> {
             swapped_in: HashMap::new(),
             waiting: HashMap::new(),
             swap_outs: HashMap::new(),
+            constants: HashMap::new(),
         };
         for (number, swap) in draft.swaps.iter().enumerate() {
             for (which, swap_in) in swap.uses.iter().enumerate() {
@@ -417,7 +420,10 @@ impl<'a> Builder<'a> {
             let producer = graph.producer(tensor);
             let is_there =
                 !graph.is_back_edge(producer, node) && !self.outline.liveness.is_dead(graph, tensor);
-            let Some(maker) = self.outline.number(producer).filter(|_| is_there) else {
+            if is_there && self.uses.contains_key(&(tensor, node)) {
+                self.keep_constant(tensor);
+            }
+            let Some(maker) = self.maker(tensor).filter(|_| is_there) else {
                 self.reads.push((op, NONE));
                 continue;
             };
@@ -440,6 +446,30 @@ impl<'a> Builder<'a> {
             let swap_out = self.swap_out(swap);
             self.wait(op, swap_out);
         }
+    }
+
+    /// What makes a tensor.
+    fn maker(&self, tensor: TensorId) -> Option<u32> {
+        let producer = self.outline.analysis.graph.producer(tensor);
+        self.outline.number(producer).or_else(|| self.constants.get(&tensor).copied())
+    }
+
+    /// Makes an entry for a tensor that is to be swapped although it is a constant: it is copied all the same, from where it
+    /// is kept.
+    fn keep_constant(&mut self, tensor: TensorId) {
+        let outline = self.outline;
+        let Analysis { graph, sizes, step, .. } = outline.analysis;
+        let producer = graph.producer(tensor);
+        let is_made = self.maker(tensor).is_some();
+        if is_made || !step.contains(producer) || outline.liveness.is_dead_op(producer) {
+            return;
+        }
+        let place = outline.placement.output(tensor);
+        let content_bytes = sizes.bytes(tensor).unwrap_or(0);
+        let output = Some((content_bytes, Buffer::Persistent));
+        let op = self.add(Origin::Op(producer), place, place, false, output);
+        self.numbers[tensor.index()] = self.ops[op as usize].first_tensor;
+        self.constants.insert(tensor, op);
     }
 
     /// The edges that a plan adds between ops.
@@ -500,9 +530,7 @@ impl<'a> Builder<'a> {
         }
         let tensor = self.draft.swaps[swap as usize].tensor;
         let number = self.numbers[tensor.index()];
-        let Some(maker) = self.outline.number(self.outline.analysis.graph.producer(tensor)) else {
-            return NONE;
-        };
+        let Some(maker) = self.maker(tensor) else { return NONE };
         let (copy, on_host) = self.brought(maker, number, Place::Host, Origin::Copy(tensor));
         let op =
             self.add(Origin::SwapOut(tensor), Place::Host, Place::Host, false, Some((0, Buffer::Input(0))));
@@ -522,8 +550,7 @@ impl<'a> Builder<'a> {
         let Tensor { place, content_bytes, .. } = self.tensors[self.numbers[tensor.index()] as usize];
         let number = self.numbers[tensor.index()];
         let (maker, on_host) = if draft.swaps[swap as usize].waiting.is_empty() {
-            let producer = self.outline.analysis.graph.producer(tensor);
-            let maker = self.outline.number(producer).unwrap_or(NONE);
+            let maker = self.maker(tensor).unwrap_or(NONE);
             self.brought(maker, number, Place::Host, Origin::Copy(tensor))
         } else {
             let op = self.swap_out(swap);
