@@ -3,6 +3,7 @@
 use crate::graph::{FrameId, NodeId};
 use crate::ops::OpRegistry;
 use crate::plan::Analysis;
+use crate::shape::Shapes;
 
 /// TensorFlow computes an op with constant inputs beforehand if its result has fewer bytes, and keeps it as a constant
 /// (`ConstantFoldingOptions::max_constant_size_in_bytes`).
@@ -29,13 +30,15 @@ const NOT_FOLDED: [&str; 13] = [
 /// shapes of tensors whose shapes are known. Grappler and the runtime both see to that.
 pub(super) fn constant_ops(analysis: &Analysis) -> Vec<bool> {
     let mut constant = vec![false; analysis.graph.len()];
+    // A size that is given for a run is not known before it: what the file leaves open stays open here.
+    let declared = Shapes::declared(analysis.graph);
     for &node in analysis.graph.topological() {
-        constant[node.index()] = is_constant(analysis, node, &constant);
+        constant[node.index()] = is_constant(analysis, &declared, node, &constant);
     }
     constant
 }
 
-fn is_constant(analysis: &Analysis, node: NodeId, constant: &[bool]) -> bool {
+fn is_constant(analysis: &Analysis, declared: &Shapes, node: NodeId, constant: &[bool]) -> bool {
     let Analysis { graph, sizes, shapes, flow, .. } = analysis;
     let op = graph.op(node);
     if op.name() == "Const" {
@@ -51,7 +54,10 @@ fn is_constant(analysis: &Analysis, node: NodeId, constant: &[bool]) -> bool {
     {
         return false;
     }
-    let is_known = |&tensor| shapes.get(tensor).is_some_and(|shape| shape.iter().all(|&size| size >= 0));
+    let is_known = |&tensor| {
+        let shape = declared.get(tensor).or_else(|| shapes.get(tensor));
+        shape.is_some_and(|shape| shape.iter().all(|&size| size >= 0))
+    };
     let depends_on_nothing = match op.name() {
         "Shape" | "ShapeN" | "Size" => inputs.iter().all(is_known),
         "Rank" => inputs.iter().all(|&input| shapes.rank(input).is_some()),

@@ -1,7 +1,9 @@
 //! TensorFlow's executor, with the clocks of a host and its GPUs.
 //!
 //! One thread of the host takes ops from a queue and launches them. What becomes ready by a launch goes behind in a queue of
-//! its own that is worked off first; what becomes ready by the end of a copy comes later. A GPU has three engines that
+//! its own that is worked off first; what becomes ready by the end of a copy comes later. So do, at the start of a step, the
+//! ops of the host that receive what comes from a GPU, behind all that the GPU can begin with: until one of them has had
+//! its turn, its copy does not start, and the tensor stays in the GPU's memory. A GPU has three engines that
 //! work in order, each on its own: compute, copies out, copies in. An op's outputs are allocated when it is launched,
 //! and its inputs given up as soon as it is launched, since whoever gets their memory runs behind it on the same engine. A
 //! copy gives its source up when it is done.
@@ -12,7 +14,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::Machine;
 use super::outcome::{GpuOutcome, Observer, OutOfMemory, Outcome};
 use super::pool::{Chunk, Pool};
-use super::program::{Buffer, NONE, Program};
+use super::program::{Buffer, NONE, Op, Origin, Program};
 use crate::order::Place;
 
 /// Runs a step.
@@ -26,15 +28,14 @@ pub fn simulate(
     observer: &mut impl Observer,
 ) -> Result<Outcome, OutOfMemory> {
     let mut run = Run::new(program, machine, observer)?;
-    for op in 0..program.ops.len() as u32 {
-        if program.ops[op as usize].waits == 0 {
-            run.scheduled.push_back(op);
-        }
-    }
+    run.begin();
     loop {
-        while let Some(op) = run.inline.pop_front().or_else(|| run.scheduled.pop_front()) {
+        while let Some(task) = run.next_task() {
             run.complete_until(run.host_seconds);
-            run.launch(op)?;
+            match task {
+                Task::Launch(op) => run.launch(op)?,
+                Task::Receive(copy) => run.receive(copy)?,
+            }
         }
         if !run.complete_next() {
             break;
@@ -68,6 +69,22 @@ struct Gpu {
     outcome: GpuOutcome,
 }
 
+/// What the host's thread is to do.
+#[derive(Clone, Copy)]
+enum Task {
+    Launch(u32),
+    /// Says that a copy from a GPU is expected on the host.
+    Receive(u32),
+}
+
+/// How far a copy has come that has not started. It starts when it was sent and is expected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meeting {
+    Neither,
+    Sent,
+    Expected,
+}
+
 /// The end of a copy: when, in which order among equals, which.
 type Event = Reverse<(u64, u32, u32)>;
 
@@ -82,7 +99,9 @@ struct Run<'a, O> {
     readers: Vec<u32>,
     held: Vec<Held>,
     gpus: Vec<Gpu>,
-    scheduled: VecDeque<u32>,
+    /// For each op how far it has come, if it is a copy.
+    meetings: Vec<Meeting>,
+    scheduled: VecDeque<Task>,
     inline: VecDeque<u32>,
     events: BinaryHeap<Event>,
     event_count: u32,
@@ -127,6 +146,7 @@ impl<'a, O: Observer> Run<'a, O> {
             readers: vec![0; tensors],
             held: vec![Held::Nowhere; tensors],
             gpus,
+            meetings: program.ops.iter().map(Meeting::at_first).collect(),
             scheduled: VecDeque::new(),
             inline: VecDeque::new(),
             events: BinaryHeap::new(),
@@ -138,11 +158,43 @@ impl<'a, O: Observer> Run<'a, O> {
         })
     }
 
+    /// Schedules what a step begins with. TensorFlow starts the GPUs' parts of a graph before the host's.
+    fn begin(&mut self) {
+        let numbered = || (0u32..).zip(&self.program.ops);
+        let begins = |on_host: bool| {
+            numbered()
+                .filter(move |(_, op)| op.waits == 0 && (op.from == Place::Host) == on_host)
+                .map(|(number, _)| Task::Launch(number))
+        };
+        let expected = numbered()
+            .filter(|(_, op)| Meeting::at_first(op) == Meeting::Neither)
+            .map(|(number, _)| Task::Receive(number));
+        self.scheduled = begins(false).chain(begins(true)).chain(expected).collect();
+    }
+
+    fn next_task(&mut self) -> Option<Task> {
+        self.inline.pop_front().map(Task::Launch).or_else(|| self.scheduled.pop_front())
+    }
+
+    fn receive(&mut self, copy: u32) -> Result<(), OutOfMemory> {
+        self.host_seconds += self.machine.host_op_seconds;
+        match std::mem::replace(&mut self.meetings[copy as usize], Meeting::Expected) {
+            Meeting::Sent => self.start_copy(copy),
+            Meeting::Neither | Meeting::Expected => Ok(()),
+        }
+    }
+
     fn launch(&mut self, op: u32) -> Result<(), OutOfMemory> {
         self.observer.turns_to(op);
         let entry = &self.program.ops[op as usize];
         if entry.is_copy {
-            return self.launch_copy(op);
+            let start = self.host_seconds;
+            self.host_seconds += self.machine.host_op_seconds;
+            self.observer.launch(op, start, self.host_seconds);
+            return match std::mem::replace(&mut self.meetings[op as usize], Meeting::Sent) {
+                Meeting::Expected => self.start_copy(op),
+                Meeting::Neither | Meeting::Sent => Ok(()),
+            };
         }
         let unread = self.make_outputs(op)?;
         let workspace = match entry.from {
@@ -196,14 +248,12 @@ impl<'a, O: Observer> Run<'a, O> {
     }
 
     /// Starts a copy as soon as its engine, and what was launched on the GPU so far, lets it.
-    fn launch_copy(&mut self, op: u32) -> Result<(), OutOfMemory> {
+    fn start_copy(&mut self, op: u32) -> Result<(), OutOfMemory> {
+        self.observer.turns_to(op);
         self.make_outputs(op)?;
         let entry = &self.program.ops[op as usize];
         let copied = self.program.tensors.get(entry.first_tensor as usize).filter(|_| entry.tensors > 0);
-        let bytes = copied.map_or(0, |tensor| tensor.bytes);
-        let start = self.host_seconds;
-        self.host_seconds += self.machine.host_op_seconds;
-        self.observer.launch(op, start, self.host_seconds);
+        let bytes = copied.map_or(0, |tensor| tensor.content_bytes);
         let is_swap = bytes > 0;
         let end = match (entry.from, entry.to) {
             (Place::Gpu(gpu), to) => {
@@ -269,11 +319,21 @@ impl<'a, O: Observer> Run<'a, O> {
         for &tensor in program.reads.row(op as usize) {
             self.give_up(tensor);
         }
-        for &next in program.successors.row(op as usize) {
-            self.waits[next as usize] -= 1;
-            if self.waits[next as usize] == 0 {
-                self.scheduled.push_back(next);
-            }
+        let successors = program.successors.row(op as usize);
+        let Op { origin, to, .. } = program.ops[op as usize];
+        if matches!((origin, to), (Origin::Signal(_), Place::Host)) {
+            // Traces show that the swaps behind one trigger start last first.
+            successors.iter().rev().for_each(|&next| self.schedule(next));
+        } else {
+            successors.iter().for_each(|&next| self.schedule(next));
+        }
+    }
+
+    /// One of those that an op waits for is done.
+    fn schedule(&mut self, op: u32) {
+        self.waits[op as usize] -= 1;
+        if self.waits[op as usize] == 0 {
+            self.scheduled.push_back(Task::Launch(op));
         }
     }
 
@@ -410,6 +470,16 @@ impl<'a, O: Observer> Run<'a, O> {
             step_seconds: ends.fold(self.host_seconds, f64::max),
             host_peak_bytes: self.host_peak_bytes,
             gpus: self.gpus.into_iter().map(|gpu| gpu.outcome).collect(),
+        }
+    }
+}
+
+impl Meeting {
+    /// GPUs receive from the start: theirs are among the first ops that run.
+    fn at_first(op: &Op) -> Meeting {
+        match (op.is_copy, op.from, op.to) {
+            (true, Place::Gpu(_), Place::Host) => Meeting::Neither,
+            _ => Meeting::Expected,
         }
     }
 }

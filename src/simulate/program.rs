@@ -284,7 +284,10 @@ pub(super) struct Op {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tensor {
+    /// What it takes in memory, in whole chunks.
     pub bytes: u64,
+    /// What a copy of it moves.
+    pub content_bytes: u64,
     pub place: Place,
     pub buffer: Buffer,
     /// How many inputs read it.
@@ -382,6 +385,8 @@ struct Builder<'a> {
     /// For each op what waits until a tensor is out.
     waiting: HashMap<NodeId, Vec<u32>>,
     swap_outs: HashMap<u32, u32>,
+    /// The entries of constants that are swapped.
+    constants: HashMap<TensorId, u32>,
 }
 
 impl<'a> Builder<'a> {
@@ -402,6 +407,7 @@ impl<'a> Builder<'a> {
             swapped_in: HashMap::new(),
             waiting: HashMap::new(),
             swap_outs: HashMap::new(),
+            constants: HashMap::new(),
         };
         for (number, swap) in draft.swaps.iter().enumerate() {
             for (which, swap_in) in swap.uses.iter().enumerate() {
@@ -420,8 +426,10 @@ impl<'a> Builder<'a> {
             for tensor in graph.outputs(node) {
                 builder.numbers[tensor.index()] = builder.tensors.len() as u32;
                 let output = graph.output_index(tensor);
+                let content_bytes = sizes.bytes(tensor).unwrap_or(0);
                 builder.tensors.push(Tensor {
-                    bytes: sizes.bytes(tensor).map_or(0, in_chunks),
+                    bytes: in_chunks(content_bytes),
+                    content_bytes,
                     place: outline.placement.output(tensor),
                     buffer: buffer(op, output, graph.output_type(tensor).is_ref),
                     uses: 0,
@@ -449,7 +457,10 @@ impl<'a> Builder<'a> {
             let producer = graph.producer(tensor);
             let is_there =
                 !graph.is_back_edge(producer, node) && !self.outline.liveness.is_dead(graph, tensor);
-            let Some(maker) = self.outline.number(producer).filter(|_| is_there) else {
+            if is_there && self.uses.contains_key(&(tensor, node)) {
+                self.keep_constant(tensor);
+            }
+            let Some(maker) = self.maker(tensor).filter(|_| is_there) else {
                 self.reads.push((op, NONE));
                 continue;
             };
@@ -474,6 +485,30 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// What makes a tensor.
+    fn maker(&self, tensor: TensorId) -> Option<u32> {
+        let producer = self.outline.analysis.graph.producer(tensor);
+        self.outline.number(producer).or_else(|| self.constants.get(&tensor).copied())
+    }
+
+    /// Makes an entry for a tensor that is to be swapped although it is a constant: it is copied all the same, from where it
+    /// is kept.
+    fn keep_constant(&mut self, tensor: TensorId) {
+        let outline = self.outline;
+        let Analysis { graph, sizes, step, .. } = outline.analysis;
+        let producer = graph.producer(tensor);
+        let is_made = self.maker(tensor).is_some();
+        if is_made || !step.contains(producer) || outline.liveness.is_dead_op(producer) {
+            return;
+        }
+        let place = outline.placement.output(tensor);
+        let content_bytes = sizes.bytes(tensor).unwrap_or(0);
+        let output = Some((content_bytes, Buffer::Persistent));
+        let op = self.add(Origin::Op(producer), place, place, false, output);
+        self.numbers[tensor.index()] = self.ops[op as usize].first_tensor;
+        self.constants.insert(tensor, op);
+    }
+
     /// The edges that a plan adds between ops.
     fn order_ops(&mut self) {
         for order in &self.draft.orders {
@@ -492,14 +527,14 @@ impl<'a> Builder<'a> {
 
     /// A tensor in another place, and what brings it there. TensorFlow makes one copy for all who read it there.
     fn brought(&mut self, maker: u32, tensor: u32, wanted: Place, origin: Origin) -> (u32, u32) {
-        let Tensor { place, bytes, .. } = self.tensors[tensor as usize];
+        let Tensor { place, content_bytes, .. } = self.tensors[tensor as usize];
         if place == wanted {
             return (maker, tensor);
         }
         let copy = match self.copies.get(&(tensor, wanted)) {
             Some(&copy) => copy,
             None => {
-                let copy = self.add(origin, place, wanted, true, Some((bytes, Buffer::Own)));
+                let copy = self.add(origin, place, wanted, true, Some((content_bytes, Buffer::Own)));
                 self.edges.push((maker, copy));
                 self.read(copy, tensor);
                 self.copies.insert((tensor, wanted), copy);
@@ -532,9 +567,7 @@ impl<'a> Builder<'a> {
         }
         let tensor = self.draft.swaps[swap as usize].tensor;
         let number = self.numbers[tensor.index()];
-        let Some(maker) = self.outline.number(self.outline.analysis.graph.producer(tensor)) else {
-            return NONE;
-        };
+        let Some(maker) = self.maker(tensor) else { return NONE };
         let (copy, on_host) = self.brought(maker, number, Place::Host, Origin::Copy(tensor));
         let op =
             self.add(Origin::SwapOut(tensor), Place::Host, Place::Host, false, Some((0, Buffer::Input(0))));
@@ -551,11 +584,10 @@ impl<'a> Builder<'a> {
             return (copy, self.ops[copy as usize].first_tensor);
         }
         let draft = self.draft;
-        let Tensor { place, bytes, .. } = self.tensors[self.numbers[tensor.index()] as usize];
+        let Tensor { place, content_bytes, .. } = self.tensors[self.numbers[tensor.index()] as usize];
         let number = self.numbers[tensor.index()];
         let (maker, on_host) = if draft.swaps[swap as usize].waiting.is_empty() {
-            let producer = self.outline.analysis.graph.producer(tensor);
-            let maker = self.outline.number(producer).unwrap_or(NONE);
+            let maker = self.maker(tensor).unwrap_or(NONE);
             self.brought(maker, number, Place::Host, Origin::Copy(tensor))
         } else {
             let op = self.swap_out(swap);
@@ -575,8 +607,13 @@ impl<'a> Builder<'a> {
                 self.wait(keeper, trigger);
             }
         }
-        let copy =
-            self.add(Origin::SwapIn(tensor, which), Place::Host, place, true, Some((bytes, Buffer::Own)));
+        let copy = self.add(
+            Origin::SwapIn(tensor, which),
+            Place::Host,
+            place,
+            true,
+            Some((content_bytes, Buffer::Own)),
+        );
         self.edges.push((keeper, copy));
         self.read(copy, self.ops[keeper as usize].first_tensor);
         self.swapped_in.insert((swap, which), copy);
@@ -592,7 +629,13 @@ impl<'a> Builder<'a> {
         output: Option<(u64, Buffer)>,
     ) -> u32 {
         let first_tensor = self.tensors.len() as u32;
-        self.tensors.extend(output.map(|(bytes, buffer)| Tensor { bytes, place: to, buffer, uses: 0 }));
+        self.tensors.extend(output.map(|(content_bytes, buffer)| Tensor {
+            bytes: in_chunks(content_bytes),
+            content_bytes,
+            place: to,
+            buffer,
+            uses: 0,
+        }));
         self.ops.push(Op {
             origin,
             from,

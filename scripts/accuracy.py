@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""Hold what lms-tune predicts against what TensorFlow does, and print the comparison as a table in Markdown.
+
+    scripts/accuracy.py --bin target/release                             # peaks and bytes of all models and plans
+    scripts/accuracy.py --bin target/release --quick                     # of the smaller half
+    scripts/accuracy.py --bin target/release --limits                    # least memory too; each takes minutes
+    scripts/accuracy.py --bin target/release --limits --write docs/accuracy.md
+    scripts/accuracy.py --bin target/release --device gpu --device-profile h200
+
+The folder holds lms-tune, lms-train, lms-rewrite and libsoftgpu.so. TensorFlow is found as lms-train finds it (LMS_TENSORFLOW).
+Exit status: 0 if all errors are within the bounds that lms-tune states, else 1.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MIB = 1 << 20
+
+# lms-train fetches the loss, which a step by itself does not copy: one 32-bit number.
+LOSS_BYTES = 4
+
+# The same bits in each run.
+ENVIRONMENT = {"TF_DETERMINISTIC_OPS": "1", "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
+
+
+@dataclass(frozen=True)
+class Model:
+    name: str
+    feed: str
+    flags: tuple = ()
+    quick: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    name: str
+    # None: the graph as it is.
+    flags: tuple | None
+    quick: bool = False
+    # Whether the least memory is looked for.
+    limit: bool = False
+
+
+MODELS = (
+    Model("mnist_cnn", "labels=randint:0:10", quick=True),
+    Model("mnist_cnn_bN_sgd", "labels=randint:0:10", ("--batch-size", "256")),
+    Model("googlenet_64_b2", "labels=randint:0:10", quick=True),
+    Model("unet3d_16_b1", "truth=randint:0:2", quick=True),
+    Model("resnet50_64_b2", "labels=randint:0:10"),
+    Model("deeplabv3plus_65_b2", "labels=randint:0:21"),
+)
+
+PLANS = (
+    Plan("as it is", None, quick=True, limit=True),
+    Plan("1/1/0/0", ("--swapout-threshold", "1", "--swapin-ahead", "1"), quick=True, limit=True),
+    Plan("1/1/0/3", ("--swapout-threshold", "1", "--swapin-ahead", "1", "--sync-mode", "3")),
+    Plan("20/5/10/0", ("--swapout-threshold", "20", "--swapin-ahead", "5", "--swapin-groupby", "10")),
+)
+
+
+@dataclass
+class Row:
+    model: str
+    plan: str
+    # Pairs of bytes: measured, predicted.
+    peak: tuple
+    out: tuple
+    into: tuple
+    # None: not looked for.
+    limit: tuple | None = None
+
+
+@dataclass
+class Table:
+    rows: list = field(default_factory=list)
+
+    def worst(self, figure):
+        """The largest error of a figure, as a part of what was measured, and where it is."""
+        pairs = [(getattr(row, figure), row) for row in self.rows]
+        errors = [(abs(error(pair)), row) for pair, row in pairs if pair is not None]
+        return max(errors, key=lambda found: found[0]) if errors else None
+
+    def wrong_bytes(self):
+        return [row for row in self.rows if row.out[0] != row.out[1] or row.into[0] != row.into[1]]
+
+    def markdown(self):
+        lines = [
+            "| model | plan | peak, MiB | predicted | error | least memory, MiB | predicted | error | bytes out | predicted | bytes in | predicted |",
+            "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        ]
+        for row in self.rows:
+            limit = compared(row.limit) if row.limit else "| | |"
+            lines.append(
+                f"| {row.model} | {row.plan} | {compared(row.peak)} | {limit} "
+                f"| {row.out[0]} | {row.out[1]} | {row.into[0]} | {row.into[1]} |"
+            )
+        return "\n".join(lines) + "\n"
+
+    def summary(self):
+        lines = []
+        for figure, name in (("peak", "peak"), ("limit", "least memory")):
+            if worst := self.worst(figure):
+                part, row = worst
+                lines.append(f"Worst error of the {name}: {part:.1%} ({row.model}, {row.plan}).")
+        wrong = self.wrong_bytes()
+        where = ", ".join(f"{row.model} {row.plan}" for row in wrong)
+        lines.append(f"Bytes moved: {len(self.rows) - len(wrong)} of {len(self.rows)} exact{': not ' + where if wrong else ''}.")
+        return "\n".join(lines) + "\n"
+
+
+def error(pair):
+    measured, predicted = pair
+    return (predicted - measured) / measured
+
+
+def compared(pair):
+    measured, predicted = pair
+    return f"{measured / MIB:.2f} | {predicted / MIB:.2f} | {error(pair):+.1%}"
+
+
+class Tools:
+    """The programs that are compared."""
+
+    def __init__(self, args):
+        self.folder = Path(args.bin)
+        self.device = args.device
+        self.profile = args.device_profile
+        self.limit_seconds = args.limit_seconds
+        self.environment = os.environ | ENVIRONMENT
+        if self.device == "soft":
+            self.environment.setdefault("LMS_SOFTGPU", str((self.folder / "libsoftgpu.so").resolve()))
+
+    def run(self, program, model, *flags, timeout=None):
+        command = [str(self.folder / program), str(ROOT / "testdata" / f"{model.name}.meta"), *model.flags, *flags]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=timeout)
+        if done.returncode:
+            raise SystemExit(f"accuracy.py: {' '.join(command)}: exit status {done.returncode}\n{done.stderr.strip()}")
+        return done.stdout
+
+    def plan(self, model, plan, folder):
+        """The plan's flags for lms-train and lms-tune."""
+        if plan.flags is None:
+            return ()
+        path = str(Path(folder) / f"{model.name}.plan.json")
+        self.run("lms-rewrite", model, *plan.flags, "--dry-run", "--quiet", "--plan-out", path)
+        return ("--plan", path)
+
+    def predict(self, model, plan_flags):
+        flags = ("--json", "--device-profile", self.profile, "--gpu-mem", "1TiB", *plan_flags)
+        return json.loads(self.run("lms-tune", model, *flags))
+
+    def measure(self, model, plan_flags):
+        flags = ["--json", "--device", self.device, "--threads", "1", "--steps", "3", "--feed", model.feed]
+        if self.device == "soft":
+            flags.append("--exact-memory")
+        return json.loads(self.run("lms-train", model, *flags, *plan_flags))
+
+    def least_memory(self, model, plan_flags):
+        """The least memory in which it trained; none if the search took too long."""
+        flags = ("--find-limit", "--json", "--quiet", "--threads", "1", "--feed", model.feed, *plan_flags)
+        try:
+            return json.loads(self.run("lms-train", model, *flags, timeout=self.limit_seconds))["trains_bytes"]
+        except subprocess.TimeoutExpired:
+            print(f"{model.name}: no least memory in {self.limit_seconds} s", file=sys.stderr)
+            return None
+
+
+def compare(tools, model, plan, wants_limit):
+    with tempfile.TemporaryDirectory() as folder:
+        plan_flags = tools.plan(model, plan, folder)
+        predicted = tools.predict(model, plan_flags)
+        measured = tools.measure(model, plan_flags)
+        row = Row(
+            model.name,
+            plan.name,
+            (measured["memory"]["peak_bytes"], predicted["peak_after"]),
+            (measured["traffic"]["bytes_out"] - LOSS_BYTES, predicted["copied_out_bytes"]),
+            (measured["traffic"]["bytes_in"], predicted["copied_in_bytes"]),
+        )
+        if wants_limit and (least := tools.least_memory(model, plan_flags)):
+            row.limit = (least, predicted["least_memory_after"])
+        return row
+
+
+def bounds():
+    """The errors that lms-tune states."""
+    source = (ROOT / "src/tune/accuracy.rs").read_text()
+    stated = dict(re.findall(r"pub const (\w+): f64 = ([\d.]+);", source))
+    return float(stated["PEAK_ERROR"]), float(stated["LIMIT_ERROR"])
+
+
+def broken(table):
+    """Which bounds are broken, in words."""
+    peak_bound, limit_bound = bounds()
+    for row in table.rows:
+        for name, pair, bound in (("peak", row.peak, peak_bound), ("least memory", row.limit, limit_bound)):
+            if pair is not None and abs(error(pair)) > bound:
+                yield f"{row.model}, {row.plan}: {name} is off by {error(pair):+.1%}, stated are {bound:.0%}"
+    for row in table.wrong_bytes():
+        yield f"{row.model}, {row.plan}: bytes out {row.out[0]}, not {row.out[1]}; in {row.into[0]}, not {row.into[1]}"
+
+
+def write(path, text):
+    """Puts the table between the marks of a page."""
+    page = Path(path).read_text()
+    begin, end = "<!-- scripts/accuracy.py writes from here -->\n", "<!-- to here -->\n"
+    before, found, rest = page.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not (found and found_end):
+        raise SystemExit(f"accuracy.py: {path} has no place for the table")
+    Path(path).write_text(before + begin + text + end + after)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default=str(ROOT / "target/release"), help="where the programs are [%(default)s]")
+    parser.add_argument("--quick", action="store_true", help="the smaller half only")
+    parser.add_argument("--model", action="append", help="only this model; may be given several times")
+    parser.add_argument("--limits", action="store_true", help="look for the least memory too (software GPU)")
+    parser.add_argument("--limit-seconds", type=float, default=600, help="for each search [%(default)s]")
+    parser.add_argument("--device", default="soft", help="soft or gpu [%(default)s]")
+    parser.add_argument("--device-profile", default="soft", help="what lms-tune takes the device for [%(default)s]")
+    parser.add_argument("--write", metavar="FILE", help="put the table into this page")
+    args = parser.parse_args()
+    if args.limits and args.device != "soft":
+        parser.error("--limits needs the software GPU")
+
+    tools, table = Tools(args), Table()
+    for model in MODELS:
+        if args.model and model.name not in args.model or args.quick and not model.quick:
+            continue
+        for plan in PLANS:
+            if args.quick and not plan.quick:
+                continue
+            table.rows.append(compare(tools, model, plan, args.limits and plan.limit))
+            print(f"{model.name}, {plan.name}: peak {compared(table.rows[-1].peak)}", file=sys.stderr)
+    text = table.markdown() + "\n" + table.summary()
+    print(text, end="")
+    if args.write:
+        write(args.write, "\n" + text + "\n")
+    complaints = list(broken(table))
+    for complaint in complaints:
+        print(f"accuracy.py: {complaint}", file=sys.stderr)
+    sys.exit(1 if complaints else 0)
+
+
+if __name__ == "__main__":
+    main()
