@@ -25,6 +25,7 @@ fn machine(memory: Vec<u64>) -> Machine {
         in_bytes_per_second: 1e9,
         link_latency_seconds: 1e-6,
         notice_seconds: 1e-5,
+        one_thread: false,
         synchronous: false,
     }
 }

@@ -46,8 +46,13 @@ pub fn plan_for_budget(
         ),
         Verdict::FitsWithSwapping(found) => {
             let slowdown = found.outcome.step_seconds / tuning.before.step_seconds - 1.0;
+            let tight = if tuning.is_tight {
+                "; it is tight, and fits only with copies as fast as the profile says"
+            } else {
+                ""
+            };
             let note = format!(
-                "predicted peak {} instead of {}, steps {:.0}% longer",
+                "predicted peak {} instead of {}, steps {:.0}% longer{tight}",
                 peak(&found.outcome),
                 peak(&tuning.before),
                 slowdown * 100.0

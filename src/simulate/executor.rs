@@ -1,7 +1,7 @@
 //! TensorFlow's executor, with the clocks of a host and its GPUs.
 //!
 //! One thread of the host takes ops from a queue and launches them. What becomes ready by a launch goes behind in a queue of
-//! its own that is worked off first; what becomes ready by the end of a copy comes later. So do, at the start of a step, the
+//! its own that is worked off first; what becomes ready by the end of a copy comes later. So do, if that thread is the only one, at the start of a step, the
 //! ops of the host that receive what comes from a GPU, behind all that the GPU can begin with: until one of them has had
 //! its turn, its copy does not start, and the tensor stays in the GPU's memory. A GPU has three engines that
 //! work in order, each on its own: compute, copies out, copies in. An op's outputs are allocated when it is launched,
@@ -146,7 +146,7 @@ impl<'a, O: Observer> Run<'a, O> {
             readers: vec![0; tensors],
             held: vec![Held::Nowhere; tensors],
             gpus,
-            meetings: program.ops.iter().map(Meeting::at_first).collect(),
+            meetings: program.ops.iter().map(|op| Meeting::at_first(op, machine)).collect(),
             scheduled: VecDeque::new(),
             inline: VecDeque::new(),
             events: BinaryHeap::new(),
@@ -167,7 +167,7 @@ impl<'a, O: Observer> Run<'a, O> {
                 .map(|(number, _)| Task::Launch(number))
         };
         let expected = numbered()
-            .filter(|(_, op)| Meeting::at_first(op) == Meeting::Neither)
+            .filter(|(_, op)| Meeting::at_first(op, self.machine) == Meeting::Neither)
             .map(|(number, _)| Task::Receive(number));
         self.scheduled = begins(false).chain(begins(true)).chain(expected).collect();
     }
@@ -475,10 +475,10 @@ impl<'a, O: Observer> Run<'a, O> {
 }
 
 impl Meeting {
-    /// GPUs receive from the start: theirs are among the first ops that run.
-    fn at_first(op: &Op) -> Meeting {
+    /// GPUs receive from the start: theirs are among the first ops that run. So does a host with threads to spare.
+    fn at_first(op: &Op, machine: &Machine) -> Meeting {
         match (op.is_copy, op.from, op.to) {
-            (true, Place::Gpu(_), Place::Host) => Meeting::Neither,
+            (true, Place::Gpu(_), Place::Host) if machine.one_thread => Meeting::Neither,
             _ => Meeting::Expected,
         }
     }

@@ -38,6 +38,9 @@ pub struct Machine {
     pub link_latency_seconds: f64,
     /// How long it takes the host to notice the end of a copy.
     pub notice_seconds: f64,
+    /// Whether the host has one thread for all, so that it expects what comes from a GPU only after all that the GPU can begin
+    /// with is launched.
+    pub one_thread: bool,
     /// Whether the host computes itself, as with the software GPU, and so never runs ahead.
     pub synchronous: bool,
 }
@@ -66,6 +69,8 @@ impl Machine {
             in_bytes_per_second: profile.link_in_bytes_per_second / sharing,
             link_latency_seconds: profile.link_latency_seconds,
             notice_seconds: NOTICE_SECONDS,
+            // The software GPU's figures are those of one thread, as only these repeat.
+            one_thread: profile.synchronous_kernels,
             synchronous: profile.synchronous_kernels,
         }
     }

@@ -70,6 +70,8 @@ pub enum Verdict {
 pub struct Tuning {
     /// The verdict.
     pub verdict: Verdict,
+    /// Whether no plan fits with slower and faster copies than the profile says, so that this one fits only with those.
+    pub is_tight: bool,
     /// A step of the graph as it is, were there no end of memory.
     pub before: Outcome,
     /// For each GPU what no plan goes below.
@@ -90,13 +92,17 @@ pub fn tune(outline: &Outline, machine: &Machine, strategy: &mut dyn Strategy) -
     let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
     let floors = floors(&original, &before, machine);
     let mut judge = Judge::new(outline, machine);
+    let mut is_tight = false;
     let verdict = if judge.judge(&Draft::default()).is_ok() {
         Verdict::Fits
     } else {
-        match strategy.find(&mut judge)? {
-            Some(found) => Verdict::FitsWithSwapping(Box::new(found)),
-            None => Verdict::DoesNotFit,
+        let mut found = strategy.find(&mut judge)?;
+        if found.is_none() {
+            is_tight = true;
+            judge.trust_the_profile();
+            found = strategy.find(&mut judge)?;
         }
+        found.map_or(Verdict::DoesNotFit, |found| Verdict::FitsWithSwapping(Box::new(found)))
     };
-    Ok(Tuning { verdict, before, floors, simulations: judge.simulations() + 1 })
+    Ok(Tuning { verdict, is_tight, before, floors, simulations: judge.simulations() + 1 })
 }

@@ -153,6 +153,11 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
         notes: Vec::new(),
     };
     report.notes.extend(report.host_memory_note());
+    if tuning.is_tight && verdict == Verdict::FitsWithSwapping {
+        report.notes.push(
+            "it is tight: the plan fits only with copies as fast as the device profile says".to_string(),
+        );
+    }
     if !analysis.step.is_known() {
         report
             .notes
@@ -187,7 +192,10 @@ fn judge_given(
     parameters: serde_json::Value,
 ) -> anyhow::Result<Tuning> {
     let mut tuning = tune::tune(outline, machine, &mut tune::Nothing)?;
-    let outcome = Judge::new(outline, machine).judge(&draft);
+    let mut judge = Judge::new(outline, machine);
+    judge.trust_the_profile();
+    let outcome = judge.judge(&draft);
+    tuning.is_tight = false;
     tuning.verdict = match outcome {
         Ok(outcome) => tune::Verdict::FitsWithSwapping(Box::new(tune::Found { draft, outcome, parameters })),
         Err(_) => tune::Verdict::DoesNotFit,

@@ -63,6 +63,7 @@ pub(super) fn with_chain<T>(
         in_bytes_per_second: (1 << 30) as f64,
         link_latency_seconds: 0.0,
         notice_seconds: 0.0,
+        one_thread: false,
         synchronous: false,
     };
     let draft = draft(&outline, swapout_threshold, 0);
