@@ -265,14 +265,15 @@ fn merge_peaks(within: &Outcome, counted: &Outcome) -> Vec<tf_lms::simulate::Gpu
 
 /// For each GPU the bytes that a plan takes out and back in a step.
 fn swapped_bytes(outline: &Outline, draft: &Draft) -> Vec<(u64, u64)> {
-    let Analysis { graph, sizes, .. } = outline.analysis();
+    let Analysis { graph, sizes, step, .. } = outline.analysis();
     let mut swapped = vec![(0, 0); outline.placement().gpus().len()];
     let runs = |node| outline.entry(node).is_some();
     for swap in &draft.swaps {
         let Place::Gpu(gpu) = outline.placement().output(swap.tensor) else { continue };
         let returns =
             swap.uses.iter().filter(|swap_in| swap_in.consumers.iter().any(|&node| runs(node))).count();
-        if runs(graph.producer(swap.tensor)) && returns > 0 {
+        // Constants are copied too, although no step runs them.
+        if step.contains(graph.producer(swap.tensor)) && returns > 0 {
             let bytes = sizes.bytes(swap.tensor).unwrap_or(0);
             let (out, into) = &mut swapped[usize::from(gpu)];
             (*out, *into) = (*out + bytes, *into + bytes * returns as u64);

@@ -75,11 +75,11 @@ fn events(timeline: &Timeline, phase: &str) -> Vec<Json> {
     events.filter(|event| event["ph"] == phase).cloned().collect()
 }
 
-/// The swaps that copy something: their tensors have bytes and lie on a GPU, and their consumers run in the step.
+/// The swaps that copy something: their tensors have bytes and lie on a GPU, constants too, and their consumers run in the step.
 pub(super) fn returns(outline: &Outline, draft: &Draft) -> usize {
-    let Analysis { graph, sizes, .. } = outline.analysis();
+    let Analysis { graph, sizes, step, .. } = outline.analysis();
     let copies = |swap: &&crate::plan::TensorSwap| {
-        outline.entry(graph.producer(swap.tensor)).is_some()
+        step.contains(graph.producer(swap.tensor))
             && !outline.liveness().is_dead(graph, swap.tensor)
             && sizes.bytes(swap.tensor).is_some_and(|bytes| bytes > 0)
             && outline.placement().output(swap.tensor) != Place::Host
