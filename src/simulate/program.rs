@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::pool::in_chunks;
 use super::{Liveness, constants, persistent};
+use crate::dtype::DataType;
 use crate::graph::{Graph, NodeId, Rows, TensorId};
 use crate::ops::{is_persistent, passes_on, takes_over};
 use crate::order::{Place, Placement};
@@ -457,7 +458,8 @@ impl<'a> Builder<'a> {
             let producer = graph.producer(tensor);
             let is_there =
                 !graph.is_back_edge(producer, node) && !self.outline.liveness.is_dead(graph, tensor);
-            if is_there && self.uses.contains_key(&(tensor, node)) {
+            let is_swapped = self.uses.contains_key(&(tensor, node));
+            if is_there && (is_swapped || self.is_copied_constant(tensor, node, slot)) {
                 self.keep_constant(tensor);
             }
             let Some(maker) = self.maker(tensor).filter(|_| is_there) else {
@@ -489,6 +491,16 @@ impl<'a> Builder<'a> {
     fn maker(&self, tensor: TensorId) -> Option<u32> {
         let producer = self.outline.analysis.graph.producer(tensor);
         self.outline.number(producer).or_else(|| self.constants.get(&tensor).copied())
+    }
+
+    /// Whether a tensor is a constant that each step copies to a GPU: one of `int32`, which TensorFlow keeps on the host, for
+    /// a reader that wants it in the GPU's memory.
+    fn is_copied_constant(&self, tensor: TensorId, node: NodeId, slot: usize) -> bool {
+        let Outline { analysis, placement, .. } = self.outline;
+        analysis.graph.output_type(tensor).dtype == DataType::INT32
+            && self.maker(tensor).is_none()
+            && placement.output(tensor) == Place::Host
+            && placement.inputs(node)[slot] != Place::Host
     }
 
     /// Makes an entry for a tensor that is to be swapped although it is a constant: it is copied all the same, from where it
