@@ -3,12 +3,14 @@
 //! An [`Outline`] is what a step of a graph runs, a [`Program`] the same with a plan, and [`simulate`] goes through it as
 //! TensorFlow's executor would. Memory and time come from one run: when memory is free depends on when copies are done.
 
+mod builder;
 mod by_levels;
 mod constants;
 mod executor;
 mod floors;
 mod liveness;
 mod outcome;
+mod outline;
 mod persistent;
 mod pool;
 mod program;
@@ -18,8 +20,9 @@ pub use executor::simulate;
 pub use floors::{Floors, floors};
 pub use liveness::Liveness;
 pub use outcome::{GpuOutcome, NoObserver, Observer, OutOfMemory, Outcome};
+pub use outline::{OpCost, Outline, UnknownSizes};
 pub use pool::{CHUNK_BYTES, Chunk, Pool, in_chunks};
-pub use program::{Buffer, OpCost, Origin, Outline, Program, UnknownSizes};
+pub use program::{Buffer, Origin, Program};
 
 use crate::cost::DeviceProfile;
 

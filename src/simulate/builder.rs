@@ -1,0 +1,327 @@
+//! Puts a plan's swaps and orders into a step, and the copies that TensorFlow then makes.
+
+use std::collections::HashMap;
+
+use super::Outline;
+use super::pool::in_chunks;
+use super::program::{Buffer, NONE, Op, Origin, Program, Tensor, buffer};
+use crate::dtype::DataType;
+use crate::graph::{NodeId, Rows, TensorId};
+use crate::order::Place;
+use crate::plan::{Analysis, Draft};
+
+/// A program in the making.
+pub(super) struct Builder<'a> {
+    outline: &'a Outline<'a>,
+    draft: &'a Draft,
+    ops: Vec<Op>,
+    tensors: Vec<Tensor>,
+    /// For each tensor of the graph that the step makes, its number in the program.
+    numbers: Vec<u32>,
+    edges: Vec<(u32, u32)>,
+    reads: Vec<(u32, u32)>,
+    /// For each tensor of the program and place the copy there.
+    copies: HashMap<(u32, Place), u32>,
+    signals: HashMap<(u32, Place), u32>,
+    /// For each tensor of the graph its swap.
+    swap_of: HashMap<TensorId, u32>,
+    /// For each swap, the swap-in of each consumer.
+    uses: HashMap<(TensorId, NodeId), u32>,
+    swapped_in: HashMap<(u32, u32), u32>,
+    /// For each op what waits until a tensor is out.
+    waiting: HashMap<NodeId, Vec<u32>>,
+    swap_outs: HashMap<u32, u32>,
+    /// The entries of constants that are swapped.
+    constants: HashMap<TensorId, u32>,
+}
+
+impl<'a> Builder<'a> {
+    /// The ops of the step, not yet connected.
+    pub(super) fn new(outline: &'a Outline<'a>, draft: &'a Draft) -> Builder<'a> {
+        let Analysis { graph, sizes, .. } = outline.analysis;
+        let mut builder = Builder {
+            outline,
+            draft,
+            ops: Vec::with_capacity(outline.order.len() * 5 / 4),
+            tensors: Vec::with_capacity(outline.order.len() * 2),
+            numbers: vec![NONE; graph.tensor_count()],
+            edges: Vec::with_capacity(outline.order.len() * 3),
+            reads: Vec::with_capacity(outline.order.len() * 2),
+            copies: HashMap::new(),
+            signals: HashMap::new(),
+            swap_of: draft.swaps.iter().enumerate().map(|(swap, of)| (of.tensor, swap as u32)).collect(),
+            uses: HashMap::new(),
+            swapped_in: HashMap::new(),
+            waiting: HashMap::new(),
+            swap_outs: HashMap::new(),
+            constants: HashMap::new(),
+        };
+        for (number, swap) in draft.swaps.iter().enumerate() {
+            for (which, swap_in) in swap.uses.iter().enumerate() {
+                builder
+                    .uses
+                    .extend(swap_in.consumers.iter().map(|&node| ((swap.tensor, node), which as u32)));
+            }
+            for &node in &swap.waiting {
+                builder.waiting.entry(node).or_default().push(number as u32);
+            }
+        }
+        for (number, &node) in outline.order.iter().enumerate() {
+            let op = graph.op(node).name();
+            let place = outline.placement.op(node);
+            let first_tensor = builder.tensors.len() as u32;
+            for tensor in graph.outputs(node) {
+                builder.numbers[tensor.index()] = builder.tensors.len() as u32;
+                let output = graph.output_index(tensor);
+                let content_bytes = sizes.bytes(tensor).unwrap_or(0);
+                builder.tensors.push(Tensor {
+                    bytes: in_chunks(content_bytes),
+                    content_bytes,
+                    place: outline.placement.output(tensor),
+                    buffer: buffer(op, output, graph.output_type(tensor).is_ref),
+                    uses: 0,
+                });
+            }
+            builder.ops.push(Op {
+                origin: Origin::Op(node),
+                from: place,
+                to: place,
+                is_copy: false,
+                seconds: outline.seconds[number],
+                workspace_bytes: outline.workspace_bytes[number],
+                waits: 0,
+                first_tensor,
+                tensors: builder.tensors.len() as u32 - first_tensor,
+            });
+        }
+        builder
+    }
+
+    /// Lets an op of the graph wait for what it reads and for what it does not.
+    pub(super) fn connect(&mut self, op: u32, node: NodeId) {
+        let Analysis { graph, .. } = self.outline.analysis;
+        for (slot, &tensor) in graph.data_inputs(node).iter().enumerate() {
+            let producer = graph.producer(tensor);
+            let is_there =
+                !graph.is_back_edge(producer, node) && !self.outline.liveness.is_dead(graph, tensor);
+            let is_swapped = self.uses.contains_key(&(tensor, node));
+            if is_there && (is_swapped || self.is_copied_constant(tensor, node, slot)) {
+                self.keep_constant(tensor);
+            }
+            let Some(maker) = self.maker(tensor).filter(|_| is_there) else {
+                self.reads.push((op, NONE));
+                continue;
+            };
+            let wanted = self.outline.placement.inputs(node)[slot];
+            let (maker, made) = match self.uses.get(&(tensor, node)) {
+                Some(&which) => self.swap_in(tensor, which),
+                None => (maker, self.numbers[tensor.index()]),
+            };
+            let (maker, made) = self.brought(maker, made, wanted, Origin::Copy(tensor));
+            self.edges.push((maker, op));
+            self.read(op, made);
+        }
+        for &before in graph.control_inputs(node).iter().filter(|&&before| !graph.is_back_edge(before, node))
+        {
+            if let Some(before) = self.outline.number(before) {
+                self.wait(op, before);
+            }
+        }
+        for swap in self.waiting.remove(&node).unwrap_or_default() {
+            let swap_out = self.swap_out(swap);
+            self.wait(op, swap_out);
+        }
+    }
+
+    /// What makes a tensor.
+    fn maker(&self, tensor: TensorId) -> Option<u32> {
+        let producer = self.outline.analysis.graph.producer(tensor);
+        self.outline.number(producer).or_else(|| self.constants.get(&tensor).copied())
+    }
+
+    /// Whether a tensor is a constant that each step copies to a GPU: one of `int32`, which TensorFlow keeps on the host, for
+    /// a reader that wants it in the GPU's memory.
+    fn is_copied_constant(&self, tensor: TensorId, node: NodeId, slot: usize) -> bool {
+        let Outline { analysis, placement, .. } = self.outline;
+        analysis.graph.output_type(tensor).dtype == DataType::INT32
+            && self.maker(tensor).is_none()
+            && placement.output(tensor) == Place::Host
+            && placement.inputs(node)[slot] != Place::Host
+    }
+
+    /// Makes an entry for a tensor that is to be swapped although it is a constant: it is copied all the same, from where it
+    /// is kept.
+    fn keep_constant(&mut self, tensor: TensorId) {
+        let outline = self.outline;
+        let Analysis { graph, sizes, step, .. } = outline.analysis;
+        let producer = graph.producer(tensor);
+        let is_made = self.maker(tensor).is_some();
+        if is_made || !step.contains(producer) || outline.liveness.is_dead_op(producer) {
+            return;
+        }
+        let place = outline.placement.output(tensor);
+        let content_bytes = sizes.bytes(tensor).unwrap_or(0);
+        let output = Some((content_bytes, Buffer::Persistent));
+        let op = self.add(Origin::Op(producer), place, place, false, output);
+        self.numbers[tensor.index()] = self.ops[op as usize].first_tensor;
+        self.constants.insert(tensor, op);
+    }
+
+    /// The edges that a plan adds between ops.
+    pub(super) fn order_ops(&mut self) {
+        for order in &self.draft.orders {
+            if let (Some(before), Some(after)) =
+                (self.outline.number(order.before), self.outline.number(order.after))
+            {
+                self.wait(after, before);
+            }
+        }
+    }
+
+    fn read(&mut self, op: u32, tensor: u32) {
+        self.tensors[tensor as usize].uses += 1;
+        self.reads.push((op, tensor));
+    }
+
+    /// A tensor in another place, and what brings it there. TensorFlow makes one copy for all who read it there.
+    fn brought(&mut self, maker: u32, tensor: u32, wanted: Place, origin: Origin) -> (u32, u32) {
+        let Tensor { place, content_bytes, .. } = self.tensors[tensor as usize];
+        if place == wanted {
+            return (maker, tensor);
+        }
+        let copy = match self.copies.get(&(tensor, wanted)) {
+            Some(&copy) => copy,
+            None => {
+                let copy = self.add(origin, place, wanted, true, Some((content_bytes, Buffer::Own)));
+                self.edges.push((maker, copy));
+                self.read(copy, tensor);
+                self.copies.insert((tensor, wanted), copy);
+                copy
+            }
+        };
+        (copy, self.ops[copy as usize].first_tensor)
+    }
+
+    /// Lets an op wait for another without reading it.
+    fn wait(&mut self, op: u32, before: u32) {
+        let (from, wanted) = (self.ops[before as usize].to, self.ops[op as usize].from);
+        let before = if from == wanted {
+            before
+        } else if let Some(&signal) = self.signals.get(&(before, wanted)) {
+            signal
+        } else {
+            let signal = self.add(Origin::Signal(before), from, wanted, true, None);
+            self.edges.push((before, signal));
+            self.signals.insert((before, wanted), signal);
+            signal
+        };
+        self.edges.push((before, op));
+    }
+
+    /// The op on the host that has the tensor once it is out.
+    fn swap_out(&mut self, swap: u32) -> u32 {
+        if let Some(&op) = self.swap_outs.get(&swap) {
+            return op;
+        }
+        let tensor = self.draft.swaps[swap as usize].tensor;
+        let number = self.numbers[tensor.index()];
+        let Some(maker) = self.maker(tensor) else { return NONE };
+        let (copy, on_host) = self.brought(maker, number, Place::Host, Origin::Copy(tensor));
+        let op =
+            self.add(Origin::SwapOut(tensor), Place::Host, Place::Host, false, Some((0, Buffer::Input(0))));
+        self.edges.push((copy, op));
+        self.read(op, on_host);
+        self.swap_outs.insert(swap, op);
+        op
+    }
+
+    /// A tensor that comes back, and what brings it.
+    fn swap_in(&mut self, tensor: TensorId, which: u32) -> (u32, u32) {
+        let swap = self.swap_of[&tensor];
+        if let Some(&copy) = self.swapped_in.get(&(swap, which)) {
+            return (copy, self.ops[copy as usize].first_tensor);
+        }
+        let draft = self.draft;
+        let Tensor { place, content_bytes, .. } = self.tensors[self.numbers[tensor.index()] as usize];
+        let number = self.numbers[tensor.index()];
+        let (maker, on_host) = if draft.swaps[swap as usize].waiting.is_empty() {
+            let maker = self.maker(tensor).unwrap_or(NONE);
+            self.brought(maker, number, Place::Host, Origin::Copy(tensor))
+        } else {
+            let op = self.swap_out(swap);
+            (op, self.ops[op as usize].first_tensor)
+        };
+        let keeper = self.add(
+            Origin::Swap(tensor, which),
+            Place::Host,
+            Place::Host,
+            false,
+            Some((0, Buffer::Input(0))),
+        );
+        self.edges.push((maker, keeper));
+        self.read(keeper, on_host);
+        for &trigger in &draft.swaps[swap as usize].uses[which as usize].triggers {
+            if let Some(trigger) = self.outline.number(trigger) {
+                self.wait(keeper, trigger);
+            }
+        }
+        let copy = self.add(
+            Origin::SwapIn(tensor, which),
+            Place::Host,
+            place,
+            true,
+            Some((content_bytes, Buffer::Own)),
+        );
+        self.edges.push((keeper, copy));
+        self.read(copy, self.ops[keeper as usize].first_tensor);
+        self.swapped_in.insert((swap, which), copy);
+        (copy, self.ops[copy as usize].first_tensor)
+    }
+
+    fn add(
+        &mut self,
+        origin: Origin,
+        from: Place,
+        to: Place,
+        is_copy: bool,
+        output: Option<(u64, Buffer)>,
+    ) -> u32 {
+        let first_tensor = self.tensors.len() as u32;
+        self.tensors.extend(output.map(|(content_bytes, buffer)| Tensor {
+            bytes: in_chunks(content_bytes),
+            content_bytes,
+            place: to,
+            buffer,
+            uses: 0,
+        }));
+        self.ops.push(Op {
+            origin,
+            from,
+            to,
+            is_copy,
+            seconds: 0.0,
+            workspace_bytes: 0,
+            waits: 0,
+            first_tensor,
+            tensors: self.tensors.len() as u32 - first_tensor,
+        });
+        self.ops.len() as u32 - 1
+    }
+
+    /// All in flat arrays.
+    pub(super) fn finish(mut self) -> Program {
+        for &(_, to) in &self.edges {
+            self.ops[to as usize].waits += 1;
+        }
+        let rows = |pairs: &[(u32, u32)]| {
+            Rows::group(self.ops.len(), || pairs.iter().map(|&(row, value)| (row as usize, value)), NONE)
+        };
+        Program {
+            reads: rows(&self.reads),
+            successors: rows(&self.edges),
+            persistent: self.outline.persistent.clone(),
+            tensors: self.tensors,
+            ops: self.ops,
+        }
+    }
+}

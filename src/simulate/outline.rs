@@ -1,0 +1,216 @@
+//! What a step of a graph runs, whatever a plan adds.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::program::{Buffer, NONE, buffer};
+use super::{Liveness, constants, persistent};
+use crate::graph::{Graph, NodeId, TensorId};
+use crate::order::{Place, Placement};
+use crate::plan::Analysis;
+
+/// What a step of a graph runs, whatever a plan adds: to be made once for many plans.
+#[derive(Debug)]
+pub struct Outline<'a> {
+    pub(super) analysis: &'a Analysis<'a>,
+    pub(super) placement: &'a Placement,
+    pub(super) liveness: Liveness,
+    /// The ops of the step in the order in which TensorFlow lists them: each after all that it reads, else as in the file.
+    pub(super) order: Vec<NodeId>,
+    /// For each node its place in `order`.
+    pub(super) place_of: Vec<u32>,
+    pub(super) seconds: Vec<f64>,
+    pub(super) workspace_bytes: Vec<u64>,
+    pub(super) persistent: Vec<Vec<u64>>,
+}
+
+/// Tensors whose size somebody must say before memory can be simulated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the sizes of {count} tensors that a step keeps on a GPU are unknown ({}{}); give the free sizes of the graph's \
+     placeholders with --batch-size or --shape{}",
+    examples.join(", "),
+    if *count > examples.len() { ", …" } else { "" },
+    if placeholders.is_empty() { String::new() } else { format!(": {}", placeholders.join(", ")) }
+)]
+pub struct UnknownSizes {
+    /// How many there are.
+    pub count: usize,
+    /// Some of them.
+    pub examples: Vec<String>,
+    /// The placeholders that leave sizes open, with what is known of their shapes.
+    pub placeholders: Vec<String>,
+}
+
+/// How many tensors a message names.
+const MOST_EXAMPLES: usize = 3;
+
+/// How long an op takes, and what it needs meanwhile.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OpCost {
+    /// Seconds on its device.
+    pub seconds: f64,
+    /// Scratch memory in bytes.
+    pub workspace_bytes: u64,
+}
+
+impl<'a> Outline<'a> {
+    /// Finds out what a step runs.
+    ///
+    /// # Errors
+    ///
+    /// If sizes that matter are unknown.
+    pub fn new(
+        analysis: &'a Analysis<'a>,
+        placement: &'a Placement,
+        cost: impl Fn(NodeId) -> OpCost,
+    ) -> Result<Outline<'a>, UnknownSizes> {
+        let graph = analysis.graph;
+        let liveness = Liveness::of(graph, true);
+        let constant = constants::constant_ops(analysis);
+        let runs = |node: NodeId| {
+            analysis.step.contains(node) && !liveness.is_dead_op(node) && !constant[node.index()]
+        };
+        let order = listing(graph, runs);
+        let mut place_of = vec![NONE; graph.len()];
+        for (place, node) in order.iter().enumerate() {
+            place_of[node.index()] = place as u32;
+        }
+        check_sizes(analysis, placement, &order)?;
+        let costs: Vec<OpCost> = order.iter().map(|&node| cost(node)).collect();
+        Ok(Outline {
+            analysis,
+            placement,
+            persistent: persistent::sizes(analysis, placement, &constant, |node| {
+                place_of[node.index()] != NONE
+            }),
+            liveness,
+            place_of,
+            seconds: costs.iter().map(|cost| cost.seconds).collect(),
+            workspace_bytes: costs.iter().map(|cost| cost.workspace_bytes).collect(),
+            order,
+        })
+    }
+
+    /// The graph and what is known of it.
+    pub fn analysis(&self) -> &'a Analysis<'a> {
+        self.analysis
+    }
+
+    /// Where ops run and tensors lie.
+    pub fn placement(&self) -> &'a Placement {
+        self.placement
+    }
+
+    /// The step's ops in the order in which TensorFlow lists them.
+    pub fn order(&self) -> &[NodeId] {
+        &self.order
+    }
+
+    /// The seconds that an op of the step takes on its device.
+    pub fn seconds(&self, node: NodeId) -> f64 {
+        self.number(node).map_or(0.0, |op| self.seconds[op as usize])
+    }
+
+    /// What certainly does not run.
+    pub fn liveness(&self) -> &Liveness {
+        &self.liveness
+    }
+
+    /// The entry that an op is in every program of this outline; none if no step runs it.
+    pub fn entry(&self, node: NodeId) -> Option<u32> {
+        self.number(node)
+    }
+
+    /// Variables and constants, in bytes, for each GPU.
+    pub fn persistent_bytes(&self) -> impl Iterator<Item = u64> {
+        self.persistent.iter().map(|sizes| sizes.iter().sum())
+    }
+
+    /// The place of an op among those of the step.
+    pub(super) fn number(&self, node: NodeId) -> Option<u32> {
+        self.place_of.get(node.index()).copied().filter(|&place| place != NONE)
+    }
+}
+
+/// The ops that run, each after all that it waits for; among those that could come next, the first in the file.
+///
+/// So TensorFlow builds its graphs from files, and so its executor lists an op's readers.
+fn listing(graph: &Graph, runs: impl Fn(NodeId) -> bool) -> Vec<NodeId> {
+    let counts = |from: &NodeId, node: NodeId| {
+        from.index() < graph.len() && runs(*from) && !graph.is_back_edge(*from, node)
+    };
+    let mut waits = vec![0u32; graph.len()];
+    let mut ready = BinaryHeap::new();
+    for node in graph.node_ids().filter(|&node| runs(node)) {
+        waits[node.index()] = graph.predecessors(node).filter(|from| counts(from, node)).count() as u32;
+        if waits[node.index()] == 0 {
+            ready.push(Reverse(node));
+        }
+    }
+    let mut order = Vec::new();
+    while let Some(Reverse(node)) = ready.pop() {
+        order.push(node);
+        for next in graph.successors(node).filter(|&next| runs(next) && !graph.is_back_edge(node, next)) {
+            waits[next.index()] -= 1;
+            if waits[next.index()] == 0 {
+                ready.push(Reverse(next));
+            }
+        }
+    }
+    order
+}
+
+/// Outputs that TensorFlow's shape functions leave without a shape although the kernels make next to nothing: what batch
+/// norm passes to its gradient for cuDNN, beyond the statistics.
+fn is_reserve_space(op: &str, output: u32) -> bool {
+    op == "FusedBatchNormV3" && output == 5 || op == "FusedBatchNormGradV3" && output >= 3
+}
+
+fn check_sizes(analysis: &Analysis, placement: &Placement, order: &[NodeId]) -> Result<(), UnknownSizes> {
+    let graph = analysis.graph;
+    let mut unknown: Vec<TensorId> = Vec::new();
+    for &node in order {
+        let op = graph.op(node).name();
+        for tensor in graph.outputs(node) {
+            let output = graph.output_index(tensor);
+            let output_type = graph.output_type(tensor);
+            let has_own = matches!(buffer(op, output, output_type.is_ref), Buffer::Own | Buffer::DyingInput);
+            if has_own
+                && output_type.dtype.size_in_bytes().is_some()
+                && placement.output(tensor) != Place::Host
+                && analysis.sizes.bytes(tensor).is_none()
+                && !is_reserve_space(op, output)
+            {
+                unknown.push(tensor);
+            }
+        }
+    }
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let is_open = |node: &NodeId| {
+        graph.op(*node).name().starts_with("Placeholder")
+            && graph.outputs(*node).any(|tensor| analysis.sizes.bytes(tensor).is_none())
+    };
+    let shape_of =
+        |node: NodeId| match graph.outputs(node).next().and_then(|tensor| analysis.shapes.get(tensor)) {
+            Some(shape) => {
+                let sizes: Vec<String> = shape
+                    .iter()
+                    .map(|&size| if size < 0 { "?".to_string() } else { size.to_string() })
+                    .collect();
+                format!("{}={}", graph.name(node), sizes.join("x"))
+            }
+            None => graph.name(node).to_string(),
+        };
+    Err(UnknownSizes {
+        count: unknown.len(),
+        examples: unknown
+            .iter()
+            .take(MOST_EXAMPLES)
+            .map(|&tensor| graph.tensor_name(tensor).to_string())
+            .collect(),
+        placeholders: order.iter().copied().filter(is_open).map(shape_of).collect(),
+    })
+}
