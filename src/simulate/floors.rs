@@ -24,14 +24,14 @@ pub fn floors(program: &Program, unlimited: &Outcome, machine: &Machine) -> Vec<
         .iter()
         .map(|gpu| Floors { memory_bytes: gpu.persistent_bytes, ..Floors::default() })
         .collect();
-    let persistent = persistent_tensors(program);
+    let buffers = buffers(program);
     let mut seen: Vec<u32> = Vec::new();
     for (op, entry) in program.ops.iter().enumerate() {
         let Place::Gpu(gpu) = entry.to else { continue };
         seen.clear();
-        seen.extend(
-            program.reads.row(op).iter().filter(|&&tensor| tensor != NONE && !persistent[tensor as usize]),
-        );
+        // Two names of one buffer are one buffer.
+        let read = program.reads.row(op).iter().filter(|&&tensor| tensor != NONE);
+        seen.extend(read.map(|&tensor| buffers[tensor as usize]).filter(|&buffer| buffer != NONE));
         seen.sort_unstable();
         seen.dedup();
         let on_gpu = |tensor: u32| {
@@ -66,23 +66,24 @@ pub fn floors(program: &Program, unlimited: &Outcome, machine: &Machine) -> Vec<
     floors
 }
 
-/// Which tensors are in memory that is there in each step anyway.
-fn persistent_tensors(program: &Program) -> Vec<bool> {
-    let mut persistent = vec![false; program.tensors.len()];
+/// For each tensor the one whose buffer it is in; none for what is there in each step anyway.
+fn buffers(program: &Program) -> Vec<u32> {
+    let mut buffers: Vec<u32> = (0u32..)
+        .zip(&program.tensors)
+        .map(|(number, tensor)| if tensor.buffer == Buffer::Persistent { NONE } else { number })
+        .collect();
+    // Ops of the graph come in an order in which each input is known, and copies have buffers of their own.
     for (op, entry) in program.ops.iter().enumerate() {
         let reads = program.reads.row(op);
-        let is_there =
-            |input: Option<&u32>| input.is_none_or(|&input| input == NONE || persistent[input as usize]);
-        let made: Vec<bool> = (entry.first_tensor..entry.first_tensor + entry.tensors)
-            .map(|tensor| match program.tensors[tensor as usize].buffer {
-                Buffer::Persistent => true,
-                Buffer::Input(slot) => is_there(reads.get(slot as usize)),
-                Buffer::AnyInput => is_there(reads.iter().find(|&&input| input != NONE)),
-                Buffer::Own | Buffer::DyingInput => false,
-            })
-            .collect();
-        persistent[entry.first_tensor as usize..(entry.first_tensor + entry.tensors) as usize]
-            .copy_from_slice(&made);
+        for tensor in entry.first_tensor..entry.first_tensor + entry.tensors {
+            let passed_on = match program.tensors[tensor as usize].buffer {
+                Buffer::Input(slot) => reads.get(slot as usize),
+                Buffer::AnyInput => reads.iter().find(|&&input| input != NONE),
+                Buffer::Own | Buffer::DyingInput | Buffer::Persistent => continue,
+            };
+            let known = passed_on.and_then(|&input| buffers.get(input as usize)).copied();
+            buffers[tensor as usize] = known.unwrap_or(NONE);
+        }
     }
-    persistent
+    buffers
 }
