@@ -75,6 +75,6 @@ pub fn plan_for_budget(
 pub fn numbered(analysis: &Analysis, draft: Draft, parameters: serde_json::Value, host: &Device) -> Plan {
     let mut plan = Plan::new(analysis, crate::plan::tflms::NAME, &host.to_string());
     plan.parameters = parameters;
-    (plan.swaps, plan.orders) = draft.named(analysis);
+    draft.write_to(&mut plan, analysis);
     plan
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use prost::Message;
 
 use super::wire::{Fields, Payload, WireError};
-use crate::proto::tensorflow::AttrValue;
+use crate::proto::tensorflow::{AttrValue, NodeDef};
 
 /// Field numbers of `NodeDef`.
 pub(super) mod field {
@@ -179,6 +179,11 @@ impl<'a> Nodes<'a> {
     /// The node as it stands in the buffer: the content of its `NodeDef`.
     pub fn raw(&self, node: usize) -> &'a [u8] {
         &self.buffer[self.content(node)]
+    }
+
+    /// The node as a message; none if it does not decode.
+    pub fn decoded(&self, node: usize) -> Option<NodeDef> {
+        NodeDef::decode(self.raw(node)).ok()
     }
 
     /// Where the content of the node's `NodeDef` lies in the buffer.

@@ -50,6 +50,7 @@ impl<'a> Names<'a> {
         let name = |tensor| self.graph.tensor_name(tensor);
         match self.program.origin(op) {
             Origin::Op(node) => self.graph.name(node).to_string(),
+            Origin::Recomputation(node, _) => format!("second run of {}", self.graph.name(node)),
             Origin::Swap(tensor, _) => format!("swap of {}", name(tensor)),
             Origin::SwapOut(tensor) => format!("end of the swap-out of {}", name(tensor)),
             Origin::Copy(tensor) if self.swap_out(tensor) == Some(op) => {
@@ -66,7 +67,7 @@ impl<'a> Names<'a> {
         let maker = self.maker(tensor);
         let output = tensor - self.program.outputs(maker).start;
         match self.program.origin(maker) {
-            Origin::Op(_) => format!("{}:{output}", self.entry(maker)),
+            Origin::Op(_) | Origin::Recomputation(..) => format!("{}:{output}", self.entry(maker)),
             _ => self.entry(maker),
         }
     }

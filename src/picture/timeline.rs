@@ -37,7 +37,7 @@ impl Recording<'_> {
     /// What is shown when one selects a span.
     fn args(&self, graph: &Graph, op: u32) -> Map<String, Value> {
         let (key, value) = match self.program().origin(op) {
-            Origin::Op(node) => ("op", json!(graph.op(node).name())),
+            Origin::Op(node) | Origin::Recomputation(node, _) => ("op", json!(graph.op(node).name())),
             _ => {
                 let tensors = self.program().outputs(op);
                 ("bytes", json!(tensors.map(|tensor| self.program().tensor_bytes(tensor)).sum::<u64>()))

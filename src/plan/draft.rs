@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::{Analysis, Order, OrderReason, Plan, Swap, SwapIn};
+use super::{
+    Analysis, Order, OrderReason, Plan, Recomputation, RecomputationInput, RecomputationOutput, Substitute,
+    Swap, SwapIn,
+};
 use crate::graph::{Graph, NodeId, TensorId};
 
 /// A plan in numbers: what strategies make and the simulator judges. A [`Plan`] is its written form.
@@ -12,6 +15,8 @@ pub struct Draft {
     pub swaps: Vec<TensorSwap>,
     /// Ops that must run one after the other.
     pub orders: Vec<NodeOrder>,
+    /// Ops that run a second time. One may read another that stands before it.
+    pub recomputations: Vec<OpRecomputation>,
 }
 
 /// A swap in numbers.
@@ -34,6 +39,19 @@ pub struct TensorUse {
     pub triggers: Vec<NodeId>,
 }
 
+/// A second run of an op in numbers.
+#[derive(Debug, Clone)]
+pub struct OpRecomputation {
+    /// The op.
+    pub op: NodeId,
+    /// The ops that must have run before it runs again.
+    pub triggers: Vec<NodeId>,
+    /// Those of its inputs that it reads from elsewhere the second time.
+    pub inputs: Vec<(TensorId, Substitute)>,
+    /// For each of its outputs the ops that read it in place of what was made the first time.
+    pub outputs: Vec<(TensorId, Vec<NodeId>)>,
+}
+
 /// An order of two ops in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeOrder {
@@ -54,8 +72,13 @@ pub struct UnknownName {
 }
 
 impl Draft {
-    /// The plan with names.
-    pub fn named(self, analysis: &Analysis) -> (Vec<Swap>, Vec<Order>) {
+    /// Whether the plan changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.swaps.is_empty() && self.orders.is_empty() && self.recomputations.is_empty()
+    }
+
+    /// Puts names to the numbers, into a plan.
+    pub fn write_to(self, plan: &mut Plan, analysis: &Analysis) {
         let name = |node: NodeId| analysis.graph.name(node).to_string();
         let names = |nodes: Vec<NodeId>| nodes.into_iter().map(name).collect();
         let swap_in = |swap_in: TensorUse| SwapIn {
@@ -73,7 +96,27 @@ impl Draft {
             after: name(order.after),
             reason: order.reason,
         };
-        (self.swaps.into_iter().map(swap).collect(), self.orders.into_iter().map(order).collect())
+        let tensor_name = |tensor: TensorId| analysis.graph.tensor_name(tensor).to_string();
+        let recomputation = |again: OpRecomputation| Recomputation {
+            op: name(again.op),
+            triggers: names(again.triggers),
+            inputs: again
+                .inputs
+                .into_iter()
+                .map(|(tensor, from)| RecomputationInput { tensor: tensor_name(tensor), from })
+                .collect(),
+            outputs: again
+                .outputs
+                .into_iter()
+                .map(|(tensor, consumers)| RecomputationOutput {
+                    tensor: tensor_name(tensor),
+                    consumers: names(consumers),
+                })
+                .collect(),
+        };
+        plan.swaps = self.swaps.into_iter().map(swap).collect();
+        plan.orders = self.orders.into_iter().map(order).collect();
+        plan.recomputations = self.recomputations.into_iter().map(recomputation).collect();
     }
 
     /// The numbers of a written plan.
@@ -86,17 +129,18 @@ impl Draft {
         let unknown = |name: &str| UnknownName { name: name.to_string() };
         let node = |name: &String| by_name.get(&**name).copied().ok_or_else(|| unknown(name));
         let nodes = |names: &[String]| names.iter().map(node).collect::<Result<Vec<_>, _>>();
-        let tensor = |name: &str| {
+        let find = |name: &str| {
             let (node, output) = name.rsplit_once(':')?;
             graph.outputs(*by_name.get(node)?).nth(output.parse().ok()?)
         };
+        let tensor = |name: &str| find(name).ok_or_else(|| unknown(name));
         let mut draft = Draft::default();
         for swap in &plan.swaps {
             let uses = swap.swap_ins.iter().map(|swap_in| {
                 Ok(TensorUse { consumers: nodes(&swap_in.consumers)?, triggers: nodes(&swap_in.triggers)? })
             });
             draft.swaps.push(TensorSwap {
-                tensor: tensor(&swap.tensor).ok_or_else(|| unknown(&swap.tensor))?,
+                tensor: tensor(&swap.tensor)?,
                 waiting: nodes(&swap.waiting)?,
                 uses: uses.collect::<Result<_, _>>()?,
             });
@@ -104,6 +148,16 @@ impl Draft {
         for order in &plan.orders {
             let (before, after) = (node(&order.before)?, node(&order.after)?);
             draft.orders.push(NodeOrder { before, after, reason: order.reason });
+        }
+        for again in &plan.recomputations {
+            let input = |input: &RecomputationInput| Ok((tensor(&input.tensor)?, input.from));
+            let output = |output: &RecomputationOutput| Ok((tensor(&output.tensor)?, nodes(&output.consumers)?));
+            draft.recomputations.push(OpRecomputation {
+                op: node(&again.op)?,
+                triggers: nodes(&again.triggers)?,
+                inputs: again.inputs.iter().map(input).collect::<Result<_, _>>()?,
+                outputs: again.outputs.iter().map(output).collect::<Result<_, _>>()?,
+            });
         }
         Ok(draft)
     }

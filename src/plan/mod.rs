@@ -8,19 +8,27 @@ mod digest;
 mod draft;
 mod eligible;
 mod filters;
+mod recomputable;
 mod ref_variables;
 pub mod tflms;
+mod updates;
 
 use serde::{Deserialize, Serialize};
 
 pub use analysis::Analysis;
 pub use digest::graph_digest;
-pub use draft::{Draft, NodeOrder, TensorSwap, TensorUse, UnknownName};
+pub use draft::{Draft, NodeOrder, OpRecomputation, TensorSwap, TensorUse, UnknownName};
 pub use eligible::{NotSwappable, swappable};
 pub use filters::{Filters, NameOrType};
+pub use recomputable::{NotRecomputable, recomputable};
+pub use ref_variables::guard as guard_ref_variables;
+pub use updates::after_updates;
 
 /// The version of the plan format that this library writes and reads.
-pub const PLAN_SCHEMA: u32 = 1;
+pub const PLAN_SCHEMA: u32 = 2;
+
+/// The first version, which knew no recomputation; all of it still means the same.
+const FIRST_SCHEMA: u32 = 1;
 
 /// What to change in a graph so that it needs less memory on its GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,6 +47,9 @@ pub struct Plan {
     pub swaps: Vec<Swap>,
     /// Ops that must run one after the other.
     pub orders: Vec<Order>,
+    /// Ops that run a second time. One may read another that stands before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recomputations: Vec<Recomputation>,
 }
 
 /// Which graph a plan is for.
@@ -73,6 +84,48 @@ pub struct SwapIn {
     pub triggers: Vec<String>,
 }
 
+/// An op that runs a second time, so that what it made need not be kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recomputation {
+    /// The op.
+    pub op: String,
+    /// The ops that must have run before it runs again.
+    pub triggers: Vec<String>,
+    /// Those of its inputs that it reads from elsewhere the second time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<RecomputationInput>,
+    /// Who reads what it makes the second time.
+    pub outputs: Vec<RecomputationOutput>,
+}
+
+/// An input of an op that runs a second time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecomputationInput {
+    /// What the op read the first time, `node:output`.
+    pub tensor: String,
+    /// Where it gets the same from the second time.
+    pub from: Substitute,
+}
+
+/// An output of an op that runs a second time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecomputationOutput {
+    /// The output, `node:output`.
+    pub tensor: String,
+    /// The ops of the graph that read it in place of what was made the first time, in all inputs that read that.
+    pub consumers: Vec<String>,
+}
+
+/// What holds the same as a tensor of the graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Substitute {
+    /// A return of the tensor, counted from 0 among its swap's.
+    SwapIn(u32),
+    /// A second run of the op that made it, counted from 0 among the plan's.
+    Recomputation(u32),
+}
+
 /// An op that must run after another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
@@ -92,6 +145,8 @@ pub enum OrderReason {
     Serialization,
     /// A ref variable is read before it is updated, although the reader now waits for a swap-in.
     RefVariable,
+    /// In the other order the step would need more memory than it has.
+    Budget,
 }
 
 /// A plan that cannot be used.
@@ -106,7 +161,7 @@ pub enum PlanError {
         source: serde_json::Error,
     },
     /// A plan of another version.
-    #[error("{name}: the plan has schema {found}, but this version reads schema {PLAN_SCHEMA}")]
+    #[error("{name}: the plan has schema {found}, but this version reads schema {FIRST_SCHEMA} to {PLAN_SCHEMA}")]
     Schema {
         /// The file.
         name: String,
@@ -126,6 +181,7 @@ impl Plan {
             host_device: host_device.to_string(),
             swaps: Vec::new(),
             orders: Vec::new(),
+            recomputations: Vec::new(),
         }
     }
 
@@ -141,7 +197,7 @@ impl Plan {
         }
         let syntax = |source| PlanError::Syntax { name: name.to_string(), source };
         let version: Version = serde_json::from_slice(json).map_err(syntax)?;
-        if version.schema != PLAN_SCHEMA {
+        if !(FIRST_SCHEMA..=PLAN_SCHEMA).contains(&version.schema) {
             return Err(PlanError::Schema { name: name.to_string(), found: version.schema });
         }
         serde_json::from_slice(json).map_err(syntax)

@@ -17,7 +17,7 @@ type Pair = (NodeId, NodeId);
 ///
 /// Where no edge can do that, because of branches or loops or since nobody knows what a step runs, the swaps that would
 /// delay the reader are dropped.
-pub(super) fn guard(analysis: &Analysis, draft: &mut Draft) {
+pub fn guard(analysis: &Analysis, draft: &mut Draft) {
     let variables = &analysis.ref_variables;
     if variables.all().is_empty() {
         return;
@@ -87,6 +87,11 @@ fn order_with<'a>(analysis: &'a Analysis, draft: &Draft) -> PlannedOrder<'a> {
             added.entry(trigger).or_default().extend(&swap_in.consumers);
         }
     }
+    for again in &draft.recomputations {
+        for &trigger in &again.triggers {
+            added.entry(trigger).or_default().extend(again.outputs.iter().flat_map(|(_, nodes)| nodes));
+        }
+    }
     for order in &draft.orders {
         added.entry(order.before).or_default().push(order.after);
     }
@@ -123,7 +128,9 @@ fn held_back(draft: &Draft) -> Vec<NodeId> {
     let consumers = draft.swaps.iter().flat_map(|swap| &swap.uses).flat_map(|swap_in| &swap_in.consumers);
     let waiting = draft.swaps.iter().flat_map(|swap| &swap.waiting);
     let after = draft.orders.iter().map(|order| &order.after);
-    consumers.chain(waiting).chain(after).copied().collect()
+    let outputs = draft.recomputations.iter().flat_map(|again| &again.outputs);
+    let readers = outputs.flat_map(|(_, consumers)| consumers);
+    consumers.chain(waiting).chain(after).chain(readers).copied().collect()
 }
 
 /// Which nodes wait for one of these, themselves included.
@@ -143,7 +150,7 @@ fn downstream(graph: &Graph, mut open: Vec<NodeId>) -> Vec<bool> {
     found
 }
 
-/// Drops whatever makes one of these readers wait.
+/// Drops whatever makes one of these readers wait. One recomputation may read another, so all of them stay or go.
 fn drop_delays(graph: &Graph, draft: &mut Draft, readers: &[NodeId]) {
     let mut leads_to_reader = vec![false; graph.len()];
     let mut open = readers.to_vec();
@@ -151,6 +158,11 @@ fn drop_delays(graph: &Graph, draft: &mut Draft, readers: &[NodeId]) {
         if !std::mem::replace(&mut leads_to_reader[node.index()], true) {
             open.extend(graph.predecessors(node).filter(|from| from.index() < graph.len()));
         }
+    }
+    let mut outputs = draft.recomputations.iter().flat_map(|again| &again.outputs);
+    if outputs.any(|(_, nodes)| nodes.iter().any(|node| leads_to_reader[node.index()])) {
+        draft.recomputations.clear();
+        draft.swaps.iter_mut().for_each(|swap| swap.uses.retain(|swap_in| !swap_in.consumers.is_empty()));
     }
     draft.orders.retain(|order| !leads_to_reader[order.after.index()]);
     for swap in &mut draft.swaps {

@@ -1,12 +1,14 @@
 //! From a plan to edits of the file.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use super::error::RewriteError;
 use super::names;
 use crate::format::{Edits, Model, Nodes};
 use crate::graph::{ControlFlow, Device, Graph, NodeId, RefVariables, TensorId};
-use crate::plan::{Order, Plan, Swap, SwapIn, graph_digest, swappable};
+use crate::plan::{
+    NotRecomputable, Order, Plan, Recomputation, Substitute, Swap, SwapIn, graph_digest, recomputable, swappable,
+};
 use crate::proto::tensorflow::attr_value::{ListValue, Value};
 use crate::proto::tensorflow::{AttrValue, NodeDef};
 
@@ -49,15 +51,20 @@ pub fn rewrite(model: &Model, graph: &Graph, plan: &Plan) -> Result<Rewritten, R
         by_name: graph.node_ids().map(|node| (graph.name(node), node)).collect(),
         inputs: BTreeMap::new(),
         added: Vec::new(),
+        returns: HashMap::new(),
+        recomputed: Vec::new(),
+        times: HashMap::new(),
         control_edges: 0,
     };
-    let mut swapped = HashSet::new();
     for swap in &plan.swaps {
         let tensor = rewriter.tensor(&swap.tensor)?;
-        if !swapped.insert(tensor) {
+        if rewriter.returns.insert(tensor, swap.swap_ins.len()).is_some() {
             return Err(RewriteError::SwappedTwice { tensor: swap.tensor.clone() });
         }
         rewriter.swap(swap, tensor)?;
+    }
+    for (number, again) in plan.recomputations.iter().enumerate() {
+        rewriter.recomputation(number, again)?;
     }
     rewriter.orders(&plan.orders)?;
     let inputs = rewriter.inputs.into_iter().map(|(node, inputs)| (node.index(), inputs)).collect();
@@ -77,6 +84,12 @@ struct Rewriter<'a> {
     /// The new inputs of nodes that have some.
     inputs: BTreeMap<NodeId, Vec<String>>,
     added: Vec<NodeDef>,
+    /// How often each swapped tensor returns.
+    returns: HashMap<TensorId, usize>,
+    /// The ops that run again and the names of their second runs, in the order of the plan.
+    recomputed: Vec<(NodeId, String)>,
+    /// How often each op runs again.
+    times: HashMap<NodeId, usize>,
     control_edges: usize,
 }
 
@@ -140,7 +153,7 @@ impl Rewriter<'_> {
         for consumer in &swap_in.consumers {
             let consumer_id = self.node(consumer, "a consumer")?;
             self.check_frames(producer, consumer_id)?;
-            if !self.redirect(consumer_id, tensor, &name) {
+            if !self.redirect(consumer_id, tensor, &name, names::like) {
                 return Err(RewriteError::NotAConsumer {
                     tensor: swap.tensor.clone(),
                     consumer: consumer.clone(),
@@ -152,8 +165,81 @@ impl Rewriter<'_> {
         Ok(())
     }
 
+    /// Adds a copy of an op that runs later. `number` is its place in the plan.
+    fn recomputation(&mut self, number: usize, again: &Recomputation) -> Result<(), RewriteError> {
+        let op = self.node(&again.op, "an op that runs again")?;
+        if let Err(why) = recomputable(self.graph, &self.flow, &self.variables, op) {
+            return Err(RewriteError::NotRecomputable { node: again.op.clone(), why });
+        }
+        let time = self.times.entry(op).or_default();
+        let name = names::recompute(&again.op, *time);
+        *time += 1;
+        let mut node = self.nodes.decoded(op.index()).ok_or_else(|| RewriteError::NotRecomputable {
+            node: again.op.clone(),
+            why: NotRecomputable::Damaged,
+        })?;
+        node.attr.insert("_lms_recompute".to_string(), attr_value(Value::I(*time as i64 - 1)));
+        for input in &again.inputs {
+            let substitute = self.substitute(&input.tensor, input.from, number).ok_or_else(|| {
+                RewriteError::NoSuchSubstitute { node: again.op.clone(), tensor: input.tensor.clone() }
+            })?;
+            let tensor = self.tensor(&input.tensor)?;
+            let slots = self.graph.data_inputs(op).iter().zip(&mut node.input);
+            for (_, written) in slots.filter(|(read, _)| **read == tensor) {
+                *written = match input.from {
+                    Substitute::SwapIn(_) => names::like(written, &substitute),
+                    Substitute::Recomputation(_) => names::same_output(written, &substitute),
+                };
+            }
+        }
+        for trigger in &again.triggers {
+            let trigger = self.node(trigger, "a trigger")?;
+            self.check_frames(trigger, op)?;
+            node.input.push(format!("^{}", self.graph.name(trigger)));
+            self.control_edges += 1;
+        }
+        for output in &again.outputs {
+            let tensor = self.tensor(&output.tensor)?;
+            let is_own = self.graph.producer(tensor) == op;
+            for consumer in &output.consumers {
+                let consumer_id = self.node(consumer, "a consumer")?;
+                self.check_frames(op, consumer_id)?;
+                if !is_own || !self.redirect(consumer_id, tensor, &name, names::same_output) {
+                    let (tensor, consumer) = (output.tensor.clone(), consumer.clone());
+                    return Err(RewriteError::NotAConsumer { tensor, consumer });
+                }
+            }
+        }
+        node.name.clone_from(&name);
+        self.added.push(node);
+        self.recomputed.push((op, name));
+        Ok(())
+    }
+
+    /// The node that holds the same as a tensor; none if the plan has no such thing before its recomputation `number`.
+    fn substitute(&self, tensor: &str, from: Substitute, number: usize) -> Option<String> {
+        let id = self.tensor(tensor).ok()?;
+        match from {
+            Substitute::SwapIn(which) => {
+                let producer = self.graph.name(self.graph.producer(id));
+                let is_there = self.returns.get(&id).is_some_and(|&returns| (which as usize) < returns);
+                is_there.then(|| names::swap_in(producer, self.graph.output_index(id), which as usize))
+            }
+            Substitute::Recomputation(other) => {
+                let (op, name) = self.recomputed.get(other as usize).filter(|_| (other as usize) < number)?;
+                (*op == self.graph.producer(id)).then(|| name.clone())
+            }
+        }
+    }
+
     /// Lets all inputs of a consumer that read the tensor read another node. Whether there were any.
-    fn redirect(&mut self, consumer: NodeId, tensor: TensorId, to: &str) -> bool {
+    fn redirect(
+        &mut self,
+        consumer: NodeId,
+        tensor: TensorId,
+        to: &str,
+        written: impl Fn(&str, &str) -> String,
+    ) -> bool {
         let slots = self.graph.data_inputs(consumer).iter().enumerate().filter(|(_, read)| **read == tensor);
         let slots: Vec<usize> = slots.map(|(slot, _)| slot).collect();
         let original: Vec<&str> = self.nodes.inputs(consumer.index()).collect();
@@ -162,7 +248,7 @@ impl Rewriter<'_> {
         for slot in slots {
             // Another swap-in may have been here.
             if inputs[slot] == original[slot] {
-                inputs[slot] = names::like(original[slot], to);
+                inputs[slot] = written(original[slot], to);
                 redirected = true;
             }
         }

@@ -1,7 +1,7 @@
 //! Why a plan cannot be carried out.
 
 use crate::graph::DeviceError;
-use crate::plan::NotSwappable;
+use crate::plan::{NotRecomputable, NotSwappable};
 
 /// Why a plan cannot be carried out on a graph, or undone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -65,6 +65,22 @@ pub enum RewriteError {
         tensor: String,
         /// The node.
         consumer: String,
+    },
+    /// An op that must not run twice.
+    #[error("the plan runs {node:?} a second time, but that may not give the same: {why}")]
+    NotRecomputable {
+        /// The op.
+        node: String,
+        /// Why not.
+        why: NotRecomputable,
+    },
+    /// A second run whose inputs are not there.
+    #[error("the plan runs {node:?} a second time with {tensor:?} from where it is not")]
+    NoSuchSubstitute {
+        /// The op.
+        node: String,
+        /// The input.
+        tensor: String,
     },
     /// Ops in different loops.
     #[error("the plan has {first:?} and {second:?} wait for each other across the border of a loop")]

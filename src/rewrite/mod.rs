@@ -11,6 +11,10 @@
 //!   tensor is out: they have it as a control input, and the swap-ins read it.
 //! - `lms/order/NUMBER` is a `NoOp` between ops that must run one after the other, on the device that the second names.
 //!
+//! - `lms/recompute/NODE/NUMBER` is a copy of the op NODE that runs later, once its triggers have: with the same attributes and
+//!   inputs, of which some may come from swap-ins and from other such copies. It has one attribute more, `_lms_recompute`,
+//!   so that nothing that merges equal ops takes the two for one.
+//!
 //! The swap ops are `PreventGradient`: an identity that passes the buffer on without a copy, that Grappler neither
 //! removes nor moves in any configuration, and that fails with its message where someone differentiates through a
 //! swap. Two of them are never merged, since their messages differ.

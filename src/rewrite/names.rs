@@ -9,9 +9,12 @@ const SWAP_OUT: &str = "lms/swap_out/";
 /// Where orders are.
 const ORDER: &str = "lms/order/";
 
+/// Where second runs of ops are.
+const RECOMPUTE: &str = "lms/recompute/";
+
 /// Whether a node of this name was added by a rewrite.
 pub fn is_added(name: &str) -> bool {
-    [SWAP_IN, SWAP_OUT, ORDER].iter().any(|scope| name.starts_with(scope))
+    [SWAP_IN, SWAP_OUT, ORDER, RECOMPUTE].iter().any(|scope| name.starts_with(scope))
 }
 
 /// The first added node of a graph.
@@ -31,6 +34,16 @@ pub(super) fn order(number: usize) -> String {
     format!("{ORDER}{number}")
 }
 
+pub(super) fn recompute(node: &str, number: usize) -> String {
+    format!("{RECOMPUTE}{node}/{number}")
+}
+
+/// The op that a second run of this name is one of.
+pub(super) fn recomputed(name: &str) -> Option<&str> {
+    let (node, _) = name.strip_prefix(RECOMPUTE)?.rsplit_once('/')?;
+    Some(node)
+}
+
 /// How an input is written that reads an output, or `^node` for a control input.
 pub(super) fn input(node: &str, output: u32) -> String {
     if output == 0 { node.to_string() } else { format!("{node}:{output}") }
@@ -39,4 +52,12 @@ pub(super) fn input(node: &str, output: u32) -> String {
 /// An input that is written like `old` (with or without `:0`) but reads the first output of another node.
 pub(super) fn like(old: &str, node: &str) -> String {
     if old.ends_with(":0") { format!("{node}:0") } else { node.to_string() }
+}
+
+/// An input that is written like `old` but reads the same output of another node.
+pub(super) fn same_output(old: &str, node: &str) -> String {
+    match old.rsplit_once(':') {
+        Some((_, output)) => format!("{node}:{output}"),
+        None => node.to_string(),
+    }
 }

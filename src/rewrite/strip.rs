@@ -43,6 +43,9 @@ fn original_input(input: &str, sources: &HashMap<&str, &str>) -> Result<Option<S
     if let Some(control) = input.strip_prefix('^') {
         return Ok((!names::is_added(control)).then(|| input.to_string()));
     }
+    if let Some(node) = names::recomputed(input.rsplit_once(':').map_or(input, |(name, _)| name)) {
+        return Ok(Some(names::same_output(input, node)));
+    }
     let mut source = input;
     // A swap-in reads the tensor or its swap-out: two steps at most.
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! Puts a plan's swaps and orders into a step, and the copies that TensorFlow then makes.
+//! Puts a plan's swaps, orders and recomputations into a step, and the copies that TensorFlow then makes.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::program::{Buffer, NONE, Op, Origin, Program, Tensor, buffer};
 use crate::dtype::DataType;
 use crate::graph::{NodeId, Rows, TensorId};
 use crate::order::Place;
-use crate::plan::{Analysis, Draft};
+use crate::plan::{Analysis, Draft, Substitute};
 
 /// A program in the making.
 pub(super) struct Builder<'a> {
@@ -28,6 +28,10 @@ pub(super) struct Builder<'a> {
     /// For each swap, the swap-in of each consumer.
     uses: HashMap<(TensorId, NodeId), u32>,
     swapped_in: HashMap<(u32, u32), u32>,
+    /// For each consumer of what is computed again the plan's recomputation.
+    recomputed: HashMap<(TensorId, NodeId), u32>,
+    /// For each recomputation its entry; none if no step runs the op.
+    again: Vec<u32>,
     /// For each op what waits until a tensor is out.
     waiting: HashMap<NodeId, Vec<u32>>,
     swap_outs: HashMap<u32, u32>,
@@ -38,7 +42,7 @@ pub(super) struct Builder<'a> {
 impl<'a> Builder<'a> {
     /// The ops of the step, not yet connected.
     pub(super) fn new(outline: &'a Outline<'a>, draft: &'a Draft) -> Builder<'a> {
-        let Analysis { graph, sizes, .. } = outline.analysis;
+        let graph = outline.analysis.graph;
         let mut builder = Builder {
             outline,
             draft,
@@ -52,6 +56,8 @@ impl<'a> Builder<'a> {
             swap_of: draft.swaps.iter().enumerate().map(|(swap, of)| (of.tensor, swap as u32)).collect(),
             uses: HashMap::new(),
             swapped_in: HashMap::new(),
+            recomputed: HashMap::new(),
+            again: Vec::new(),
             waiting: HashMap::new(),
             swap_outs: HashMap::new(),
             constants: HashMap::new(),
@@ -66,45 +72,103 @@ impl<'a> Builder<'a> {
                 builder.waiting.entry(node).or_default().push(number as u32);
             }
         }
-        for (number, &node) in outline.order.iter().enumerate() {
-            let op = graph.op(node).name();
-            let place = outline.placement.op(node);
+        for &node in &outline.order {
             let first_tensor = builder.tensors.len() as u32;
-            for tensor in graph.outputs(node) {
-                builder.numbers[tensor.index()] = builder.tensors.len() as u32;
-                let output = graph.output_index(tensor);
-                let content_bytes = sizes.bytes(tensor).unwrap_or(0);
-                builder.tensors.push(Tensor {
-                    bytes: in_chunks(content_bytes),
-                    content_bytes,
-                    place: outline.placement.output(tensor),
-                    buffer: buffer(op, output, graph.output_type(tensor).is_ref),
-                    uses: 0,
-                });
+            for (tensor, number) in graph.outputs(node).zip(first_tensor..) {
+                builder.numbers[tensor.index()] = number;
             }
-            builder.ops.push(Op {
-                origin: Origin::Op(node),
-                from: place,
-                to: place,
-                is_copy: false,
-                seconds: outline.seconds[number],
-                workspace_bytes: outline.workspace_bytes[number],
-                waits: 0,
-                first_tensor,
-                tensors: builder.tensors.len() as u32 - first_tensor,
-            });
+            builder.add_run(node, Origin::Op(node));
+        }
+        for (number, again) in (0u32..).zip(&draft.recomputations) {
+            for (tensor, consumers) in &again.outputs {
+                builder.recomputed.extend(consumers.iter().map(|&node| ((*tensor, node), number)));
+            }
+            let runs = outline.number(again.op).is_some();
+            let entry = if runs { builder.add_run(again.op, Origin::Recomputation(again.op, number)) } else { NONE };
+            builder.again.push(entry);
         }
         builder
     }
 
+    /// Adds an entry that runs an op of the graph, with its outputs.
+    fn add_run(&mut self, node: NodeId, origin: Origin) -> u32 {
+        let outline = self.outline;
+        let Analysis { graph, sizes, .. } = outline.analysis;
+        let op = graph.op(node).name();
+        let place = outline.placement.op(node);
+        let number = outline.place_of[node.index()] as usize;
+        let first_tensor = self.tensors.len() as u32;
+        for tensor in graph.outputs(node) {
+            let output = graph.output_index(tensor);
+            let content_bytes = sizes.bytes(tensor).unwrap_or(0);
+            self.tensors.push(Tensor {
+                bytes: in_chunks(content_bytes),
+                content_bytes,
+                place: outline.placement.output(tensor),
+                buffer: buffer(op, output, graph.output_type(tensor).is_ref),
+                uses: 0,
+            });
+        }
+        self.ops.push(Op {
+            origin,
+            from: place,
+            to: place,
+            is_copy: false,
+            seconds: outline.seconds[number],
+            workspace_bytes: outline.workspace_bytes[number],
+            waits: 0,
+            first_tensor,
+            tensors: self.tensors.len() as u32 - first_tensor,
+        });
+        self.ops.len() as u32 - 1
+    }
+
     /// Lets an op of the graph wait for what it reads and for what it does not.
     pub(super) fn connect(&mut self, op: u32, node: NodeId) {
+        self.connect_inputs(op, node, |builder, tensor| {
+            let swap_in = builder.uses.get(&(tensor, node)).map(|&which| Substitute::SwapIn(which));
+            swap_in.or_else(|| builder.recomputed.get(&(tensor, node)).map(|&again| Substitute::Recomputation(again)))
+        });
+        for swap in self.waiting.remove(&node).unwrap_or_default() {
+            let swap_out = self.swap_out(swap);
+            self.wait(op, swap_out);
+        }
+    }
+
+    /// The same for all that runs a second time.
+    pub(super) fn connect_recomputations(&mut self) {
+        let draft = self.draft;
+        for (number, again) in draft.recomputations.iter().enumerate() {
+            let op = self.again[number];
+            if op == NONE {
+                continue;
+            }
+            self.connect_inputs(op, again.op, |_, tensor| {
+                again.inputs.iter().find(|(read, _)| *read == tensor).map(|&(_, from)| from)
+            });
+            for &trigger in &again.triggers {
+                if let Some(trigger) = self.outline.number(trigger) {
+                    self.wait(op, trigger);
+                }
+            }
+        }
+    }
+
+    /// Lets an entry that runs an op read its inputs, those from elsewhere that `substitute` names, and wait for its control
+    /// inputs.
+    fn connect_inputs(
+        &mut self,
+        op: u32,
+        node: NodeId,
+        substitute: impl Fn(&Builder, TensorId) -> Option<Substitute>,
+    ) {
         let Analysis { graph, .. } = self.outline.analysis;
         for (slot, &tensor) in graph.data_inputs(node).iter().enumerate() {
             let producer = graph.producer(tensor);
             let is_there =
                 !graph.is_back_edge(producer, node) && !self.outline.liveness.is_dead(graph, tensor);
-            let is_swapped = self.uses.contains_key(&(tensor, node));
+            let from = substitute(self, tensor);
+            let is_swapped = matches!(from, Some(Substitute::SwapIn(_)));
             if is_there && (is_swapped || self.is_copied_constant(tensor, node, slot)) {
                 self.keep_constant(tensor);
             }
@@ -113,8 +177,9 @@ impl<'a> Builder<'a> {
                 continue;
             };
             let wanted = self.outline.placement.inputs(node)[slot];
-            let (maker, made) = match self.uses.get(&(tensor, node)) {
-                Some(&which) => self.swap_in(tensor, which),
+            let (maker, made) = match from {
+                Some(Substitute::SwapIn(which)) => self.swap_in(tensor, which),
+                Some(Substitute::Recomputation(again)) => self.made_again(tensor, again),
                 None => (maker, self.numbers[tensor.index()]),
             };
             let (maker, made) = self.brought(maker, made, wanted, Origin::Copy(tensor));
@@ -127,10 +192,12 @@ impl<'a> Builder<'a> {
                 self.wait(op, before);
             }
         }
-        for swap in self.waiting.remove(&node).unwrap_or_default() {
-            let swap_out = self.swap_out(swap);
-            self.wait(op, swap_out);
-        }
+    }
+
+    /// A tensor that is computed again, and what does that.
+    fn made_again(&self, tensor: TensorId, again: u32) -> (u32, u32) {
+        let entry = self.again[again as usize];
+        (entry, self.ops[entry as usize].first_tensor + self.outline.analysis.graph.output_index(tensor))
     }
 
     /// What makes a tensor.

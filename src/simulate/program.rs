@@ -56,6 +56,8 @@ pub enum Origin {
     Copy(TensorId),
     /// The copy of a tensor back to the GPU.
     SwapIn(TensorId, u32),
+    /// A second run of an op, by its place among those of the plan.
+    Recomputation(NodeId, u32),
     /// What lets an op in one place wait for this entry in another.
     Signal(u32),
 }
@@ -102,12 +104,13 @@ pub struct Program {
 }
 
 impl Program {
-    /// The step with the swaps and orders of a plan.
+    /// The step with what a plan changes.
     pub fn new(outline: &Outline, draft: &Draft) -> Program {
         let mut builder = Builder::new(outline, draft);
         for (number, &node) in outline.order.iter().enumerate() {
             builder.connect(number as u32, node);
         }
+        builder.connect_recomputations();
         builder.order_ops();
         builder.finish()
     }

@@ -51,7 +51,7 @@ impl<'a> Judge<'a> {
         let program = Program::new(self.outline, draft);
         self.simulations += 1;
         let outcome = simulate(&program, self.machine, &mut NoObserver)?;
-        if self.is_careful && !draft.swaps.is_empty() {
+        if self.is_careful && !draft.is_empty() {
             for slowness in SLOWNESS {
                 self.simulations += 1;
                 simulate(&program, &self.machine.with_slower_copies(slowness), &mut NoObserver)?;

@@ -16,7 +16,7 @@ pub use parameters::{LevelSlice, LevelSliceError, Mode, Parameters, SyncMode, Sy
 
 use std::collections::HashSet;
 
-use super::{Analysis, Draft, Plan, TensorSwap, TensorUse, ref_variables, swappable};
+use super::{Analysis, Draft, Plan, TensorSwap, TensorUse, after_updates, ref_variables, swappable};
 use crate::graph::{Device, DeviceError, Graph, NodeId, TensorId};
 use crate::ops::OpId;
 use trigger::TriggerSearch;
@@ -77,7 +77,7 @@ pub fn plan(analysis: &Analysis, parameters: &Parameters, host_device: &Device) 
     let draft = draft(analysis, parameters)?;
     let mut plan = Plan::new(analysis, NAME, &host_device.to_string());
     plan.parameters = serde_json::to_value(parameters).unwrap_or_default();
-    (plan.swaps, plan.orders) = draft.named(analysis);
+    draft.write_to(&mut plan, analysis);
     Ok(plan)
 }
 
@@ -92,7 +92,8 @@ pub fn draft(analysis: &Analysis, parameters: &Parameters) -> Result<Draft, Tflm
         return Err(TflmsError::UnknownStep);
     }
     let planner = Planner::new(analysis, parameters)?;
-    let mut draft = Draft { swaps: planner.swaps(), orders: serialize::orders(&planner) };
+    let mut draft =
+        Draft { swaps: planner.swaps(), orders: serialize::orders(&planner), recomputations: Vec::new() };
     ref_variables::guard(analysis, &mut draft);
     Ok(draft)
 }
@@ -238,22 +239,6 @@ impl<'a> Planner<'a> {
         waiting.dedup();
         waiting
     }
-}
-
-/// The ops that change a variable, and all that come after one.
-fn after_updates(analysis: &Analysis) -> Vec<bool> {
-    const RESOURCE_UPDATES: [&str; 4] = ["Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter"];
-    let graph = analysis.graph;
-    let mut after = vec![false; graph.len()];
-    for &node in analysis.ref_variables.all().iter().flat_map(|variable| &variable.updates) {
-        after[node.index()] = true;
-    }
-    for &node in graph.topological() {
-        let op = graph.op(node).name();
-        after[node.index()] |= RESOURCE_UPDATES.iter().any(|family| op.starts_with(family))
-            || graph.predecessors(node).any(|from| from.index() < after.len() && after[from.index()]);
-    }
-    after
 }
 
 /// The number of each op's GPU among those that match a pattern, or among all if there is no pattern.

@@ -1,0 +1,86 @@
+//! What may run twice, whatever a strategy would like.
+
+use std::fmt;
+
+use crate::dtype::DataType;
+use crate::graph::{ControlFlow, Graph, NodeId, RefVariables};
+use crate::ops::OpRegistry;
+
+/// Why an op must not run a second time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotRecomputable {
+    /// TensorFlow does not have it, or it is a function's: nothing is known of it.
+    Unknown,
+    /// It has an effect, or depends on more than its inputs.
+    Stateful,
+    /// It decides what runs, or takes in what is fed.
+    ControlFlow,
+    /// It reads or gives what is no value of numbers or truth values.
+    Type(DataType),
+    /// It reads a variable's buffer, which may hold the next value by then.
+    RefVariable,
+    /// Its definition cannot be decoded.
+    Damaged,
+}
+
+impl fmt::Display for NotRecomputable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotRecomputable::Unknown => f.write_str("TensorFlow has no such op"),
+            NotRecomputable::Stateful => f.write_str("it has a state or an effect"),
+            NotRecomputable::ControlFlow => f.write_str("it decides what runs, or takes in what is fed"),
+            NotRecomputable::Type(dtype) => write!(f, "it reads or gives a {dtype}"),
+            NotRecomputable::RefVariable => f.write_str("it reads the buffer of a variable"),
+            NotRecomputable::Damaged => f.write_str("its definition cannot be decoded"),
+        }
+    }
+}
+
+/// Ops without a state that are no function of their inputs all the same.
+const NO_FUNCTIONS: [&str; 12] = [
+    "Placeholder",
+    "PlaceholderV2",
+    "PlaceholderWithDefault",
+    "Switch",
+    "RefSwitch",
+    "_SwitchN",
+    "Merge",
+    "RefMerge",
+    "Enter",
+    "Exit",
+    "NextIteration",
+    "LoopCond",
+];
+
+/// Whether an op gives the same again when it runs a second time with the same inputs, and does nothing else.
+///
+/// # Errors
+///
+/// Why it may not.
+pub fn recomputable(
+    graph: &Graph,
+    flow: &ControlFlow,
+    variables: &RefVariables,
+    node: NodeId,
+) -> Result<(), NotRecomputable> {
+    let op = graph.op(node);
+    if OpRegistry::builtin().id(op.name()).is_none() {
+        return Err(NotRecomputable::Unknown);
+    }
+    if op.is_stateful() {
+        return Err(NotRecomputable::Stateful);
+    }
+    if NO_FUNCTIONS.contains(&op.name()) || flow.frame(node) != flow.output_frame(node) {
+        return Err(NotRecomputable::ControlFlow);
+    }
+    for tensor in graph.data_inputs(node).iter().copied().chain(graph.outputs(node)) {
+        let output_type = graph.output_type(tensor);
+        if output_type.dtype.size_in_bytes().is_none() {
+            return Err(NotRecomputable::Type(output_type.dtype));
+        }
+        if output_type.is_ref || variables.is_buffer(tensor) {
+            return Err(NotRecomputable::RefVariable);
+        }
+    }
+    Ok(())
+}
