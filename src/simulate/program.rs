@@ -141,6 +141,41 @@ impl Program {
         self.reads.row(op as usize).iter().map(|&tensor| (tensor != NONE).then_some(tensor))
     }
 
+    /// The entries that wait for an entry, in the order in which they become ready.
+    pub fn successors(&self, op: u32) -> &[u32] {
+        self.successors.row(op as usize)
+    }
+
+    /// Where an entry runs; of a copy, where it leads.
+    pub fn place(&self, op: u32) -> Place {
+        self.ops[op as usize].to
+    }
+
+    /// Whether an entry is a copy from one memory to another, or a signal.
+    pub fn is_copy(&self, op: u32) -> bool {
+        self.ops[op as usize].is_copy
+    }
+
+    /// How long an entry keeps its device busy; a copy's time depends on the machine.
+    pub fn seconds(&self, op: u32) -> f64 {
+        self.ops[op as usize].seconds
+    }
+
+    /// Where a tensor lies.
+    pub fn tensor_place(&self, tensor: u32) -> Place {
+        self.tensors[tensor as usize].place
+    }
+
+    /// How many inputs read a tensor.
+    pub fn readers(&self, tensor: u32) -> u32 {
+        self.tensors[tensor as usize].uses
+    }
+
+    /// Variables and constants, in bytes, of each GPU.
+    pub fn persistent_bytes(&self) -> impl Iterator<Item = u64> {
+        self.persistent.iter().map(|sizes| sizes.iter().sum())
+    }
+
     /// The scratch memory that an entry takes while it runs.
     pub fn workspace_bytes(&self, op: u32) -> u64 {
         self.ops[op as usize].workspace_bytes

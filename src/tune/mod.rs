@@ -6,10 +6,12 @@
 pub mod accuracy;
 mod by_levels;
 mod judge;
+pub mod planned;
 mod tflms;
 
 pub use by_levels::{LevelPlan, LevelTuning, tune_by_levels};
 pub use judge::Judge;
+pub use planned::Planned;
 pub use tflms::Tflms;
 
 use crate::plan::Draft;
@@ -46,6 +48,8 @@ impl Strategy for Nothing {
 /// A plan that fits.
 #[derive(Debug, Clone)]
 pub struct Found {
+    /// The strategy that made it.
+    pub strategy: &'static str,
     /// The plan.
     pub draft: Draft,
     /// What comes of it.

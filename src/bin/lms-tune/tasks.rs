@@ -197,7 +197,7 @@ fn judge_given(
     let outcome = judge.judge(&draft);
     tuning.is_tight = false;
     tuning.verdict = match outcome {
-        Ok(outcome) => tune::Verdict::FitsWithSwapping(Box::new(tune::Found { draft, outcome, parameters })),
+        Ok(outcome) => tune::Verdict::FitsWithSwapping(Box::new(tune::Found { strategy: "given", draft, outcome, parameters })),
         Err(_) => tune::Verdict::DoesNotFit,
     };
     Ok(tuning)

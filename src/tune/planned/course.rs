@@ -1,0 +1,266 @@
+//! A step in one order: when each buffer of a GPU is made and read.
+
+use crate::graph::{FrameId, NodeId, TensorId};
+use crate::order::Place;
+use crate::plan::tflms::Parameters;
+use crate::plan::{Analysis, swappable};
+use crate::simulate::{Buffer, Origin, Outline, Program};
+
+use super::room::Room;
+use super::schedule::Order;
+
+/// No buffer, no place.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Who reads a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// An entry of the program.
+    Entry(u32),
+    /// The second run of an op, by its number.
+    Again(u32),
+}
+
+/// A buffer is read, at a place of the order, as a certain tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Use {
+    pub place: u32,
+    pub tensor: u32,
+    pub reader: Reader,
+}
+
+/// The life of a buffer in a GPU's memory.
+#[derive(Debug, Clone)]
+pub(super) struct Life {
+    pub gpu: u16,
+    /// In whole chunks.
+    pub bytes: u64,
+    /// The place of the op that makes it.
+    pub made: u32,
+    /// By place.
+    pub uses: Vec<Use>,
+}
+
+impl Life {
+    /// The last place at which it is needed.
+    pub fn end(&self) -> u32 {
+        self.uses.last().map_or(self.made, |last| last.place)
+    }
+
+    /// The next place after this one at which it is read.
+    pub fn next_use(&self, place: u32) -> Option<u32> {
+        let next = self.uses.partition_point(|read| read.place <= place);
+        self.uses.get(next).map(|read| read.place)
+    }
+}
+
+/// A step in one order.
+#[derive(Debug)]
+pub(super) struct Course<'a> {
+    pub outline: &'a Outline<'a>,
+    pub program: &'a Program,
+    /// The entries as they run.
+    pub order: Order,
+    /// For each entry its place in `order`.
+    pub place_of: Vec<u32>,
+    /// For each place when its op begins on its device if it waits for nothing but the ops before it there.
+    pub seconds: Vec<f64>,
+    /// The lives of all buffers in GPUs' memory.
+    pub lives: Vec<Life>,
+    /// For each tensor of the program the life of its buffer.
+    pub life_of: Vec<u32>,
+    /// For each tensor of the program the place at which it is made.
+    pub made_at: Vec<u32>,
+    /// For each tensor of the program the tensor of the graph that it is.
+    pub tensor_ids: Vec<Option<TensorId>>,
+    /// For each tensor of the program whether it may be swapped at all.
+    pub can_leave: Vec<bool>,
+    /// For each place what its op takes that is not there after it or before it: what it makes, and scratch.
+    pub own_bytes: Vec<i64>,
+    /// For each GPU what is taken at each place, variables and constants included.
+    pub rooms: Vec<Room>,
+}
+
+impl<'a> Course<'a> {
+    /// Lays a program out in an order. `host_op_seconds` is what launching an op takes at least.
+    pub fn new(outline: &'a Outline<'a>, program: &'a Program, order: Order, host_op_seconds: f64) -> Course<'a> {
+        let mut place_of = vec![NONE; program.len()];
+        for (place, &op) in (0u32..).zip(&order) {
+            place_of[op as usize] = place;
+        }
+        let mut course = Course {
+            outline,
+            program,
+            place_of,
+            seconds: Vec::with_capacity(order.len()),
+            lives: Vec::new(),
+            life_of: vec![NONE; program.tensor_count()],
+            made_at: vec![NONE; program.tensor_count()],
+            tensor_ids: vec![None; program.tensor_count()],
+            can_leave: vec![false; program.tensor_count()],
+            own_bytes: vec![0; order.len()],
+            rooms: Vec::new(),
+            order,
+        };
+        course.follow_buffers();
+        course.find_swappable();
+        course.follow_clocks(host_op_seconds);
+        course.fill_rooms();
+        course
+    }
+
+    /// The node that runs at a place; none if that is a copy.
+    pub fn node_at(&self, place: u32) -> Option<NodeId> {
+        match self.program.origin(self.order[place as usize]) {
+            Origin::Op(node) => Some(node),
+            _ => None,
+        }
+    }
+
+    /// Finds out which tensors share buffers, as the executor does when it runs in this order.
+    fn follow_buffers(&mut self) {
+        let program = self.program;
+        let graph = self.outline.analysis().graph;
+        // The tensor whose buffer each one is in, and how many inputs are still to read that.
+        let mut buffers = vec![NONE; program.tensor_count()];
+        let mut readers = vec![0u32; program.tensor_count()];
+        for (place, &op) in (0u32..).zip(&self.order) {
+            let reads: Vec<u32> = program.reads(op).map(|read| read.unwrap_or(NONE)).collect();
+            let buffer_of = |tensor: u32| buffers.get(tensor as usize).copied().unwrap_or(NONE);
+            let mut made: Vec<(u32, u32)> = Vec::new();
+            let mut taken = NONE;
+            for tensor in program.outputs(op) {
+                let buffer = match program.buffer(tensor) {
+                    Buffer::Persistent => NONE,
+                    Buffer::Input(slot) => buffer_of(reads.get(slot as usize).copied().unwrap_or(NONE)),
+                    Buffer::AnyInput => {
+                        buffer_of(reads.iter().copied().find(|&read| read != NONE).unwrap_or(NONE))
+                    }
+                    Buffer::DyingInput if taken == NONE => {
+                        let dies = |&buffer: &u32| {
+                            buffer != NONE
+                                && readers[buffer as usize] == 1
+                                && program.tensor_bytes(buffer) == program.tensor_bytes(tensor)
+                                && program.tensor_place(buffer) == program.tensor_place(tensor)
+                        };
+                        taken = reads.iter().map(|&read| buffer_of(read)).find(dies).unwrap_or(NONE);
+                        if taken == NONE { tensor } else { taken }
+                    }
+                    Buffer::DyingInput | Buffer::Own => tensor,
+                };
+                made.push((tensor, buffer));
+            }
+            for (tensor, buffer) in made {
+                buffers[tensor as usize] = buffer;
+                self.made_at[tensor as usize] = place;
+                if buffer == NONE {
+                    continue;
+                }
+                readers[buffer as usize] += program.readers(tensor);
+                let bytes = program.tensor_bytes(buffer);
+                if buffer == tensor
+                    && bytes > 0
+                    && let Place::Gpu(gpu) = program.tensor_place(tensor)
+                {
+                    self.life_of[tensor as usize] = self.lives.len() as u32;
+                    self.lives.push(Life { gpu, bytes, made: place, uses: Vec::new() });
+                    self.own_bytes[place as usize] += bytes as i64;
+                } else {
+                    self.life_of[tensor as usize] = self.life_of[buffer as usize];
+                }
+            }
+            for &read in reads.iter().filter(|&&read| read != NONE) {
+                if let Some(&buffer) = buffers.get(read as usize).filter(|&&buffer| buffer != NONE) {
+                    readers[buffer as usize] = readers[buffer as usize].saturating_sub(1);
+                }
+                if let Some(life) = self.lives.get_mut(self.life_of[read as usize] as usize) {
+                    let read = Use { place, tensor: read, reader: Reader::Entry(op) };
+                    if life.uses.last() != Some(&read) {
+                        life.uses.push(read);
+                    }
+                }
+            }
+            if matches!(program.place(op), Place::Gpu(_)) {
+                self.own_bytes[place as usize] += program.workspace_bytes(op) as i64;
+            }
+            if let Origin::Op(node) = program.origin(op) {
+                for (tensor, id) in program.outputs(op).zip(graph.outputs(node)) {
+                    self.tensor_ids[tensor as usize] = Some(id);
+                }
+            }
+        }
+    }
+
+    /// Keeps what filters, or the choice of GPUs to edit, do not let leave.
+    pub fn filter(&mut self, parameters: &Parameters) {
+        let graph = self.outline.analysis().graph;
+        let patterns = parameters.gpu_patterns().unwrap_or_default();
+        let is_edited: Vec<bool> = self
+            .outline
+            .placement()
+            .gpus()
+            .iter()
+            .map(|gpu| patterns.is_empty() || patterns.iter().any(|pattern| gpu.matches(pattern)))
+            .collect();
+        for (tensor, id) in self.tensor_ids.iter().enumerate() {
+            if !self.can_leave[tensor] {
+                continue;
+            }
+            let life = &self.lives[self.life_of[tensor] as usize];
+            self.can_leave[tensor] = is_edited[usize::from(life.gpu)]
+                && id.is_some_and(|id| {
+                    let readers = || graph.uses(id).iter().map(|reader| reader.node);
+                    parameters.filters.admit_producer(graph, graph.producer(id))
+                        && readers().all(|node| parameters.filters.admit_consumer(graph, node))
+                });
+        }
+    }
+
+    fn find_swappable(&mut self) {
+        let Analysis { graph, ref_variables, flow, .. } = self.outline.analysis();
+        for (tensor, id) in self.tensor_ids.iter().enumerate() {
+            self.can_leave[tensor] = self.life_of[tensor] != NONE
+                && id.is_some_and(|id| {
+                    flow.output_frame(graph.producer(id)) == FrameId::TOP
+                        && swappable(graph, ref_variables, id).is_ok()
+                });
+        }
+    }
+
+    fn follow_clocks(&mut self, host_op_seconds: f64) {
+        let mut clocks = vec![0.0f64; self.program.persistent_bytes().count() + 1];
+        for &op in &self.order {
+            let place = self.program.place(op);
+            let host = clocks[0];
+            let clock = &mut clocks[place.index()];
+            *clock = clock.max(host);
+            self.seconds.push(*clock);
+            if !self.program.is_copy(op) {
+                *clock += self.program.seconds(op);
+            }
+            clocks[0] += host_op_seconds;
+        }
+    }
+
+    fn fill_rooms(&mut self) {
+        let places = self.order.len();
+        self.rooms = self
+            .program
+            .persistent_bytes()
+            .map(|bytes| {
+                let mut room = Room::new(places);
+                room.add(0, places as u32, bytes as i64);
+                room
+            })
+            .collect();
+        for life in &self.lives {
+            self.rooms[usize::from(life.gpu)].add(life.made, life.end() + 1, life.bytes as i64);
+        }
+        for (place, &op) in (0u32..).zip(&self.order) {
+            if let Place::Gpu(gpu) = self.program.place(op) {
+                let scratch = self.program.workspace_bytes(op);
+                self.rooms[usize::from(gpu)].add(place, place + 1, scratch as i64);
+            }
+        }
+    }
+}

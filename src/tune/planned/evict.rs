@@ -1,0 +1,100 @@
+//! Which buffers leave so that a step stays within its memory.
+//!
+//! One walk over the schedule: where memory runs short, what is needed furthest in the future leaves (Belady's rule, which is optimal
+//! for things of one size), beginning with what can be made again cheaply. In memory it is gone from its last use on, before
+//! the place where that was needed. A second pass takes back what the walk, which knew only what was behind it, need not have
+//! chosen.
+
+use std::collections::BTreeSet;
+use std::cmp::Reverse;
+
+use super::residence::Residence;
+
+/// Memory that cannot be had.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shortage {
+    /// The place at which it is wanted.
+    #[allow(dead_code)]
+    pub place: u32,
+}
+
+/// What may leave and what it is worth.
+pub(super) struct Choice<'a> {
+    /// For each GPU how many bytes may be taken at any place.
+    pub limits: &'a [i64],
+    /// Smaller buffers stay.
+    pub least_bytes: u64,
+    /// For each life whether it can be made again cheaply.
+    pub is_cheap: &'a [bool],
+}
+
+/// Lets buffers leave until all places are within the limits.
+pub(super) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Shortage> {
+    let course = residence.course;
+    // For each place the buffers that are made or read there.
+    let mut events: Vec<(u32, u32)> = Vec::new();
+    for (number, life) in (0u32..).zip(&course.lives) {
+        if life.bytes >= choice.least_bytes {
+            events.push((life.made, number));
+            events.extend(life.uses.iter().map(|read| (read.place, number)));
+        }
+    }
+    events.sort_unstable();
+    events.dedup();
+    // What is in memory and is read again: whether it is cheap, when it is read again, which, and since when it waits.
+    let mut waiting: BTreeSet<(bool, u32, u32, u32)> = BTreeSet::new();
+    let mut since: Vec<Option<(bool, u32, u32, u32)>> = vec![None; course.lives.len()];
+    let mut events = events.into_iter().peekable();
+    let mut here = Vec::new();
+    for place in 0..course.order.len() as u32 {
+        here.clear();
+        while let Some((_, life)) = events.next_if(|&(at, _)| at == place) {
+            if let Some(key) = since[life as usize].take() {
+                waiting.remove(&key);
+            }
+            here.push(life);
+        }
+        for (gpu, &limit) in choice.limits.iter().enumerate() {
+            while residence.rooms[gpu].at(place) > limit {
+                let on_gpu = |key: &&(bool, u32, u32, u32)| usize::from(course.lives[key.2 as usize].gpu) == gpu;
+                let Some(&key) = waiting.iter().rev().find(on_gpu) else { return Err(Shortage { place }) };
+                waiting.remove(&key);
+                let (_, _, life, after) = key;
+                since[life as usize] = None;
+                let absence = residence.possible_absence(life, after);
+                if let Some(absence) = absence.filter(|absence| absence.trigger >= place) {
+                    residence.leave(life, absence);
+                }
+            }
+        }
+        for &life in &here {
+            if let Some(next) = course.lives[life as usize].next_use(place).filter(|&next| next > place + 1) {
+                let key = (choice.is_cheap[life as usize], next, life, place);
+                since[life as usize] = Some(key);
+                waiting.insert(key);
+            }
+        }
+    }
+    take_back(residence, choice);
+    Ok(())
+}
+
+/// Keeps what need not leave: first what costs most.
+fn take_back(residence: &mut Residence, choice: &Choice) {
+    let mut all: Vec<_> = residence
+        .all()
+        .map(|(life, absence)| {
+            let bytes = residence.lives[life as usize].bytes;
+            let cost = if choice.is_cheap[life as usize] { 0 } else { bytes };
+            (Reverse((cost, bytes)), absence.until - absence.after, life, absence)
+        })
+        .collect();
+    all.sort_by_key(|&(cost, distance, life, absence)| (cost, distance, life, absence.after));
+    for (_, _, life, absence) in all {
+        let bytes = residence.lives[life as usize].bytes as i64;
+        let limit = choice.limits[usize::from(residence.lives[life as usize].gpu)];
+        if residence.room(life).most(absence.after + 1, absence.trigger + 1) + bytes <= limit {
+            residence.stay(life, absence.after);
+        }
+    }
+}

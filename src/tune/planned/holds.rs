@@ -1,0 +1,210 @@
+//! Which ops others may be made to wait for.
+
+use std::collections::{BinaryHeap, HashSet};
+
+use super::course::{Course, NONE};
+use crate::graph::{Condition, FrameId, NodeId};
+use crate::order::Place;
+use crate::plan::after_updates;
+
+/// How many ops are looked at in search of one that an op needs anyway.
+const MOST_SEARCHED: usize = 4096;
+
+/// How many nodes are visited, over all passes, to find out what ops need.
+const MOST_VISITS: usize = 400_000_000;
+
+/// Which ops of a step may hold up which others that did not need them.
+///
+/// What holds up others runs in each step in any case, on a GPU and outside of branches and loops, and comes after no update of a
+/// variable: who was free to read the variable before the update would now always read it after.
+///
+/// What is held up may be needed without the step too: gradients by others than the optimizer, the forward part by an
+/// evaluation. A run of these must not be made to run what has effects or must be fed, and that it did not run before. So an
+/// op only waits for what needs nothing of the kind that those outside of the step, who need the op, do not need too.
+#[derive(Debug)]
+pub(super) struct Holds {
+    /// For each GPU and place the last place up to it with an op that may hold up others.
+    last: Vec<Vec<u32>>,
+    /// For each node the first place that it must not be made to wait for.
+    free_before: Vec<u32>,
+    matters: Vec<bool>,
+}
+
+impl Holds {
+    /// Ops that touch no buffer of so many bytes hold up nothing.
+    pub fn new(course: &Course, least_bytes: u64) -> Holds {
+        let analysis = course.outline.analysis();
+        let after_updates = after_updates(analysis);
+        let gpus = course.rooms.len();
+        let mut last = vec![Vec::with_capacity(course.order.len()); gpus];
+        let mut latest = vec![NONE; gpus];
+        let mut holding = Vec::new();
+        let mut matters = Vec::with_capacity(course.order.len());
+        for (place, &op) in (0u32..).zip(&course.order) {
+            matters.push(touches(course, op, least_bytes));
+            if let (Some(node), Place::Gpu(gpu), true) =
+                (course.node_at(place), course.program.place(op), matters[place as usize])
+                && analysis.step.certainly_contains(node)
+                && !after_updates[node.index()]
+                && is_plain(course, node)
+            {
+                latest[usize::from(gpu)] = place;
+                holding.push(node);
+            }
+            last.iter_mut().zip(&latest).for_each(|(last, &latest)| last.push(latest));
+        }
+        let free_before = free_before(course, holding);
+        Holds { last, free_before, matters }
+    }
+
+    /// Whether the op at a place makes or reads a large buffer.
+    pub fn matters(&self, place: u32) -> bool {
+        self.matters[place as usize]
+    }
+
+    /// The last place up to this one, and not before `first`, whose op may hold up others.
+    pub fn last(&self, gpu: u16, first: u32, place: u32) -> Option<u32> {
+        let found = *self.last[usize::from(gpu)].get(place as usize)?;
+        (found != NONE && found >= first).then_some(found)
+    }
+
+    /// Whether an op may be made to wait for the one at a place, if that one may hold up any.
+    pub fn may_wait(&self, node: NodeId, place: u32) -> bool {
+        place < self.free_before[node.index()]
+    }
+
+    /// The last place up to this one, and not before `first`, whose op may hold up all of these.
+    pub fn last_for(
+        &self,
+        course: &Course,
+        gpu: u16,
+        (first, place): (u32, u32),
+        consumers: &[NodeId],
+    ) -> Option<u32> {
+        let found = self.last(gpu, first, place)?;
+        let mut barred = consumers.iter().copied().filter(|&node| !self.may_wait(node, found));
+        let Some(outsider) = barred.next() else { return Some(found) };
+        // What they need in any case they may wait for too.
+        let is_found = |place: u32| self.last(gpu, place, place).is_some();
+        let found = latest_needed(course, outsider, first, |at| at <= place && is_found(at))?;
+        let needed = |&node: &NodeId| {
+            self.may_wait(node, found) || latest_needed(course, node, found, |at| at == found).is_some()
+        };
+        consumers.iter().all(needed).then_some(found)
+    }
+}
+
+/// Whether an entry makes or reads a buffer of at least so many bytes.
+fn touches(course: &Course, op: u32, least_bytes: u64) -> bool {
+    let program = course.program;
+    let touched = program.outputs(op).chain(program.reads(op).flatten());
+    let mut lives =
+        touched.filter_map(|tensor| course.lives.get(course.life_of[tensor as usize] as usize));
+    lives.any(|life| life.bytes >= least_bytes)
+}
+
+/// For each node the first place that it must not be made to wait for, if these ops are waited for.
+fn free_before(course: &Course, holding: Vec<NodeId>) -> Vec<u32> {
+    let analysis = course.outline.analysis();
+    let graph = analysis.graph;
+    let missing = first_missing(course, holding);
+    let mut free = vec![NONE; graph.len()];
+    for &node in graph.topological().iter().rev() {
+        let later = graph.successors(node).filter(|&next| !graph.is_back_edge(node, next));
+        let first = later.map(|next| match analysis.step.contains(next) {
+            true => free[next.index()],
+            false => missing[next.index()],
+        });
+        free[node.index()] = first.min().unwrap_or(NONE);
+    }
+    free
+}
+
+/// For each node the place of the first op that it does not need, among those with effects, or to be fed, that any of these ops
+/// needs. So all that such an op before that place needs, the node needs too.
+fn first_missing(course: &Course, holding: Vec<NodeId>) -> Vec<u32> {
+    let analysis = course.outline.analysis();
+    let graph = analysis.graph;
+    let is_needy = |node: NodeId| graph.op(node).is_stateful() || graph.op(node).name().starts_with("Placeholder");
+    let mut is_needed = vec![false; graph.len()];
+    let mut open = holding;
+    while let Some(node) = open.pop() {
+        if !std::mem::replace(&mut is_needed[node.index()], true) {
+            open.extend(graph.predecessors(node).filter(|from| from.index() < graph.len() && !is_needed[from.index()]));
+        }
+    }
+    let places = places(course);
+    let mut needy: Vec<NodeId> = graph.node_ids().filter(|&node| is_needed[node.index()] && is_needy(node)).collect();
+    needy.sort_unstable_by_key(|&node| (places[node.index()], node));
+    let mut first_missing = vec![NONE; graph.len()];
+    let mut needs = vec![0u64; graph.len()];
+    let mut visits = 0;
+    for batch in needy.chunks(64) {
+        visits += graph.len();
+        if visits > MOST_VISITS {
+            let first = places[batch[0].index()];
+            first_missing.iter_mut().for_each(|missing| *missing = (*missing).min(first));
+            break;
+        }
+        needs.fill(0);
+        batch.iter().enumerate().for_each(|(bit, node)| needs[node.index()] |= 1 << bit);
+        for &node in graph.topological() {
+            let before = graph.predecessors(node).filter(|&from| !graph.is_back_edge(from, node));
+            let inherited = before.filter(|from| from.index() < graph.len()).fold(0, |bits, from| bits | needs[from.index()]);
+            needs[node.index()] |= inherited;
+            let missing = (needs[node.index()].trailing_ones() as usize).min(batch.len());
+            if missing < batch.len() && first_missing[node.index()] == NONE {
+                first_missing[node.index()] = places[batch[missing].index()];
+            }
+        }
+    }
+    first_missing
+}
+
+/// For each node its place; of those that no step runs one that is not behind any that reads it.
+fn places(course: &Course) -> Vec<u32> {
+    let graph = course.outline.analysis().graph;
+    let mut places = vec![0; graph.len()];
+    for &node in graph.topological() {
+        let own = course.outline.entry(node).map(|entry| course.place_of[entry as usize]).filter(|&place| place != NONE);
+        places[node.index()] = own.unwrap_or_else(|| {
+            let before = graph.predecessors(node).filter(|&from| !graph.is_back_edge(from, node));
+            before.filter(|from| from.index() < graph.len()).map(|from| places[from.index()]).max().unwrap_or(0)
+        });
+    }
+    places
+}
+
+/// Whether an op is outside of branches and loops.
+pub(super) fn is_plain(course: &Course, node: NodeId) -> bool {
+    let flow = &course.outline.analysis().flow;
+    flow.frame(node) == FrameId::TOP
+        && flow.output_frame(node) == FrameId::TOP
+        && flow.condition(node) == Condition::ALWAYS
+}
+
+/// The last of the ops that an op needs that is at or behind a place and pleases; none if the search for it takes long.
+fn latest_needed(course: &Course, node: NodeId, first: u32, pleases: impl Fn(u32) -> bool) -> Option<u32> {
+    let graph = course.outline.analysis().graph;
+    let mut seen = HashSet::new();
+    let mut open = BinaryHeap::new();
+    let mut at = node;
+    loop {
+        for from in graph.predecessors(at).filter(|&from| !graph.is_back_edge(from, at)) {
+            if let Some(entry) = course.outline.entry(from) {
+                let place = course.place_of[entry as usize];
+                if place != NONE && place >= first && seen.insert(place) {
+                    open.push(place);
+                }
+            }
+        }
+        let place = open.pop()?;
+        if pleases(place) {
+            return Some(place);
+        }
+        if seen.len() > MOST_SEARCHED {
+            return None;
+        }
+        at = course.node_at(place)?;
+    }
+}

@@ -1,0 +1,283 @@
+//! Plans that meet a budget by construction.
+//!
+//! A fixed order of all ops says what is in memory at each of them ([`course`], [`schedule`]). Where that is too much, buffers
+//! leave ([`evict`]) and come back by a copy, as late as the link allows ([`returns`]), or by a second run of the op that made them
+//! where that is cheaper ([`recompute`]). Edges between ops keep the runtime to the order ([`orders`]).
+//!
+//! Why places of the order and not times: an op takes its memory when the host launches it, and the host launches in order. What a
+//! plan counts as there at a place is all that can be there when the op at this place is launched, however fast link and GPU are:
+//! a copy in starts after its trigger has run, and so after it was launched; of copies out the allocator waits for the end. So a
+//! plan within the limit at each place is within it at each time; only the allocator's fragmentation comes on top, and the
+//! simulator has the last word on that.
+
+mod course;
+mod evict;
+mod holds;
+mod orders;
+mod recompute;
+mod residence;
+mod returns;
+mod room;
+mod schedule;
+mod write;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Found, Judge, Strategy, Tflms};
+use crate::plan::tflms::{self, TflmsError};
+use crate::plan::{Draft, guard_ref_variables};
+use crate::simulate::{Origin, OutOfMemory, Outcome, Program};
+use course::Course;
+use evict::Choice;
+use holds::Holds;
+use residence::Residence;
+use room::Room;
+use schedule::Order;
+
+/// The name of the strategy in plans and on the command line.
+pub const NAME: &str = "planned";
+
+/// What a user may decide.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Whether ops may run a second time.
+    pub recompute: bool,
+    /// For how long, on an ordinary core, plans are improved. It is counted in simulated ops, so that the same is found again.
+    pub effort_seconds: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { recompute: true, effort_seconds: 1.0 }
+    }
+}
+
+/// Computes plans for a budget.
+#[derive(Debug, Default)]
+pub struct Planned {
+    /// What the user decided.
+    pub settings: Settings,
+    /// Which tensors may leave, on which GPUs; what is given of the rest is for the search among thresholds.
+    pub fixed: tflms::Parameters,
+}
+
+/// What a plan is made with; found by trying.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct Parameters {
+    /// Which order.
+    schedule: Schedule,
+    /// The part of the budget that is planned with; the rest is left to the allocator and to tensors that return early.
+    fill: f64,
+    /// An op runs again if that takes at most so much of the time that copying its output takes.
+    recompute_below: f64,
+}
+
+/// An order of the step's ops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Schedule {
+    /// The runtime's own.
+    Natural,
+    /// One with a low peak.
+    Frugal,
+}
+
+/// The parts of the budget that are tried.
+const FILLS: [f64; 7] = [1.0, 0.86, 0.72, 0.93, 0.62, 0.79, 0.96];
+
+/// Simulated ops for a second of effort; an ordinary core makes and judges plans at about this rate.
+const OPS_PER_SECOND: f64 = 6e6;
+
+/// How often room is made where the allocator found none.
+const ROUNDS: u32 = 8;
+
+/// The rates at which recomputing is taken for copying that are tried.
+const RECOMPUTE_BELOW: [f64; 4] = [0.3, 0.0, 0.1, 1.0];
+
+/// Buffers of less than this part of the budget stay.
+const LEAST_PART: f64 = 1.0 / 8192.0;
+
+/// Ops that touch no buffer of this part of the budget run when they like.
+const ORDERED_PART: f64 = 1.0 / 512.0;
+
+impl Strategy for Planned {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, TflmsError> {
+        let outline = judge.outline();
+        if !outline.analysis().step.is_known() {
+            return Err(TflmsError::UnknownStep);
+        }
+        let program = Program::new(outline, &Draft::default());
+        let natural = Planner::new(judge, &self.fixed, &program, schedule::natural(&program, judge.machine()));
+        let frugal = Planner::new(judge, &self.fixed, &program, schedule::frugal(&program));
+        let most_ops = (self.settings.effort_seconds * OPS_PER_SECOND) as u64;
+        let mut search = Search { judge, ops: 0, most_ops, best: None };
+        for fill in FILLS {
+            for (schedule, planner) in [(Schedule::Frugal, &frugal), (Schedule::Natural, &natural)] {
+                for recompute_below in RECOMPUTE_BELOW {
+                    if recompute_below == 0.0 || self.settings.recompute {
+                        search.attempt(planner, Parameters { schedule, fill, recompute_below });
+                    }
+                }
+            }
+        }
+        let own = search.best;
+        // Where thresholds do as well, or where only they find a plan, theirs is as good as any.
+        let by_thresholds = Tflms { fixed: self.fixed.clone() }.find(judge)?;
+        Ok(own.into_iter().chain(by_thresholds).min_by_key(|found| rank(&found.outcome)))
+    }
+}
+
+/// Looks for the best parameters.
+struct Search<'a, 'b> {
+    judge: &'a mut Judge<'b>,
+    /// How many ops were simulated, and how many may be.
+    ops: u64,
+    most_ops: u64,
+    best: Option<Found>,
+}
+
+impl Search<'_, '_> {
+    /// Plans and judges, makes room where the allocator finds none, and so on.
+    fn attempt(&mut self, planner: &Planner, parameters: Parameters) {
+        let mut reserves = Vec::new();
+        for round in 0..ROUNDS {
+            if self.ops >= self.most_ops {
+                return;
+            }
+            let Some((draft, rooms)) = planner.plan(self.judge, parameters, &reserves) else { return };
+            let before = self.judge.simulations();
+            let judged = self.judge.judge(&draft);
+            self.ops += u64::from(self.judge.simulations() - before) * planner.course.order.len() as u64;
+            match judged {
+                Ok(outcome) => return self.keep(draft, outcome, parameters),
+                Err(shortage) => {
+                    let Some(reserve) = planner.reserve(self.judge, (&draft, &rooms), &shortage, round) else {
+                        return;
+                    };
+                    reserves.push(reserve);
+                }
+            }
+        }
+    }
+
+    /// Keeps a plan that is the best so far.
+    fn keep(&mut self, mut draft: Draft, mut outcome: Outcome, parameters: Parameters) {
+        let is_better =
+            |outcome: &Outcome, best: &Option<Found>| best.as_ref().is_none_or(|best| rank(outcome) < rank(&best.outcome));
+        if !is_better(&outcome, &self.best) {
+            return;
+        }
+        if !self.judge.outline().analysis().ref_variables.all().is_empty() {
+            guard_ref_variables(self.judge.outline().analysis(), &mut draft);
+            match self.judge.judge(&draft) {
+                Ok(guarded) => outcome = guarded,
+                Err(_) => return,
+            }
+        }
+        if is_better(&outcome, &self.best) {
+            let parameters = serde_json::to_value(parameters).unwrap_or_default();
+            self.best = Some(Found { strategy: NAME, draft, outcome, parameters });
+        }
+    }
+}
+
+/// Plans for one order of the ops.
+struct Planner<'a> {
+    course: Course<'a>,
+    holds: Holds,
+}
+
+impl<'a> Planner<'a> {
+    fn new(judge: &Judge<'a>, fixed: &tflms::Parameters, program: &'a Program, order: Order) -> Planner<'a> {
+        let mut course = Course::new(judge.outline(), program, order, judge.machine().host_op_seconds);
+        let least = judge.machine().memory.iter().copied().min().unwrap_or(0) as f64;
+        course.filter(fixed);
+        let holds = Holds::new(&course, (least * ORDERED_PART) as u64);
+        Planner { course, holds }
+    }
+
+    /// A plan; none if the memory is too little.
+    fn plan(&self, judge: &Judge, parameters: Parameters, reserves: &[Reserve]) -> Option<(Draft, Vec<Room>)> {
+        let machine = judge.machine();
+        let budget = |gpu: usize| machine.memory_bytes(gpu).unwrap_or(i64::MAX as u64);
+        let budgets: Vec<u64> = (0..self.course.rooms.len()).map(budget).collect();
+        let limits: Vec<i64> = budgets.iter().map(|&bytes| (bytes as f64 * parameters.fill) as i64).collect();
+        let least = budgets.iter().copied().min().unwrap_or(0) as f64;
+        let is_cheap = recompute::cheap_lives(&self.course, machine, parameters.recompute_below);
+        let choice =
+            Choice { limits: &limits, least_bytes: (least * LEAST_PART) as u64, is_cheap: &is_cheap };
+        let mut residence = Residence::new(&self.course, &self.holds);
+        for reserve in reserves {
+            residence.rooms[reserve.gpu].add(reserve.first, reserve.end, reserve.bytes);
+        }
+        evict::evict(&mut residence, &choice).ok()?;
+        let all: Vec<i64> = budgets.iter().map(|&bytes| (bytes as f64 * (0.5 + 0.5 * parameters.fill)) as i64).collect();
+        if parameters.recompute_below > 0.0 {
+            recompute::recompute(&mut residence, machine, &all, parameters.recompute_below);
+        }
+        returns::place_triggers(&mut residence, machine, &all);
+        let mut draft = write::draft(&residence);
+        draft.orders = orders::orders(&self.course, &self.holds);
+        Some((draft, residence.rooms))
+    }
+}
+
+impl Planner<'_> {
+    /// What to leave free so that the allocator finds room where it found none. The more often it was tried, the longer before.
+    fn reserve(
+        &self,
+        judge: &Judge,
+        (draft, rooms): (&Draft, &[Room]),
+        shortage: &OutOfMemory,
+        round: u32,
+    ) -> Option<Reserve> {
+        let course = &self.course;
+        let program = Program::new(course.outline, draft);
+        let mut op = shortage.op?;
+        while let Origin::Signal(before) = program.origin(op) {
+            op = before;
+        }
+        let node = match program.origin(op) {
+            Origin::Op(node) => node,
+            Origin::Recomputation(_, again) => *draft.recomputations[again as usize].triggers.first()?,
+            Origin::SwapIn(tensor, which) | Origin::Swap(tensor, which) => {
+                let swap = draft.swaps.iter().find(|swap| swap.tensor == tensor)?;
+                *swap.uses[which as usize].triggers.first()?
+            }
+            Origin::Copy(tensor) | Origin::SwapOut(tensor) => course.outline.analysis().graph.producer(tensor),
+            Origin::Signal(_) => return None,
+        };
+        let place = course.place_of[course.outline.entry(node)? as usize];
+        let width = (course.order.len() as u32 / 128).max(4) << round.min(3);
+        let budget = judge.machine().memory_bytes(shortage.gpu)? as i64;
+        let idle = (budget - rooms[shortage.gpu].at(place)).max(0);
+        Some(Reserve {
+            gpu: shortage.gpu,
+            first: place.saturating_sub(width),
+            end: place.saturating_add(width / 2),
+            bytes: idle + shortage.wanted_bytes as i64 / 2,
+        })
+    }
+}
+
+/// Memory that is left free at some places.
+#[derive(Debug)]
+struct Reserve {
+    gpu: usize,
+    first: u32,
+    end: u32,
+    bytes: i64,
+}
+
+/// What makes a plan better: a shorter step, in steps of so many logarithms, then fewer bytes, then less memory.
+type Rank = (i64, u64, u64);
+
+fn rank(outcome: &Outcome) -> Rank {
+    let moved = outcome.gpus.iter().map(|gpu| gpu.out_bytes + gpu.in_bytes).sum();
+    let peak = outcome.gpus.iter().map(|gpu| gpu.peak_bytes).max().unwrap_or(0);
+    ((outcome.step_seconds.ln() * 5e2).round() as i64, moved, peak)
+}

@@ -1,0 +1,47 @@
+//! Edges that keep the runtime to the schedule.
+
+use super::course::{Course, NONE};
+use super::holds::Holds;
+use crate::graph::NodeId;
+use crate::order::Place;
+use crate::plan::{NodeOrder, OrderReason};
+
+/// How far back it is looked whether an op needs another anyway.
+const DEPTH: u32 = 3;
+
+/// The edges that let the ops that matter run one after the other on each GPU.
+pub(super) fn orders(course: &Course, holds: &Holds) -> Vec<NodeOrder> {
+    let analysis = course.outline.analysis();
+    let program = course.program;
+    let mut lasts: Vec<Option<(u32, NodeId)>> = vec![None; course.rooms.len()];
+    let mut orders = Vec::new();
+    for (place, &op) in (0u32..).zip(&course.order) {
+        let (Some(node), Place::Gpu(gpu)) = (course.node_at(place), program.place(op)) else { continue };
+        if !holds.matters(place) {
+            continue;
+        }
+        let last = &mut lasts[usize::from(gpu)];
+        if let Some((at, before)) = *last
+            && holds.may_wait(node, at)
+            && analysis.flow.may_control(before, node)
+            && !needs(course, node, before, DEPTH)
+        {
+            orders.push(NodeOrder { before, after: node, reason: OrderReason::Budget });
+        }
+        if holds.last(gpu, place, place).is_some() {
+            *last = Some((place, node));
+        }
+    }
+    orders
+}
+
+/// Whether an op needs another within so many steps.
+fn needs(course: &Course, node: NodeId, before: NodeId, depth: u32) -> bool {
+    let graph = course.outline.analysis().graph;
+    let place = |node| course.outline.entry(node).map_or(NONE, |entry| course.place_of[entry as usize]);
+    let earliest = place(before);
+    graph.predecessors(node).any(|from| {
+        let at = place(from);
+        from == before || depth > 0 && at != NONE && at > earliest && needs(course, from, before, depth - 1)
+    })
+}

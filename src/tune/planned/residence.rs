@@ -1,0 +1,189 @@
+//! What is in memory when, with a plan in the making.
+
+use std::collections::{HashMap, HashSet};
+
+use super::course::{Course, Life, Reader, Use};
+use super::holds::Holds;
+use super::room::Room;
+use crate::graph::{FrameId, NodeId};
+use crate::order::Place;
+use crate::simulate::Origin;
+
+/// How a tensor comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Comeback {
+    /// By a copy.
+    Swap,
+    /// By a second run of its op.
+    Again(u32),
+}
+
+/// A time between two uses in which a buffer is not in memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Absence {
+    /// The place of the last use before it.
+    pub after: u32,
+    /// The place of the first use behind it.
+    pub until: u32,
+    /// The tensor that those behind it read in place of the original.
+    pub tensor: u32,
+    pub comeback: Comeback,
+    /// The place of the op that starts the return; memory is taken from the place behind it.
+    pub trigger: u32,
+    /// Whether something else relies on the tensor's return by a copy.
+    pub is_fixed: bool,
+}
+
+/// A second run of an op.
+#[derive(Debug, Clone)]
+pub(super) struct SecondRun {
+    pub node: NodeId,
+    /// It runs right before the op at this place.
+    pub place: u32,
+    /// The op that starts it.
+    pub trigger: u32,
+    /// What it reads in a GPU's memory.
+    pub reads: Vec<Read>,
+}
+
+/// An input of a second run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Read {
+    pub tensor: u32,
+    /// The second run that makes it for this one alone; none if it is read from where it is.
+    pub from: Option<u32>,
+}
+
+/// A plan in the making: which buffers are absent when, and what that leaves in memory.
+#[derive(Debug)]
+pub(super) struct Residence<'a> {
+    pub course: &'a Course<'a>,
+    pub holds: &'a Holds,
+    pub lives: Vec<Life>,
+    /// For each life when it is absent, by place.
+    pub absences: Vec<Vec<Absence>>,
+    pub rooms: Vec<Room>,
+    pub second_runs: Vec<SecondRun>,
+    /// What second runs right before a place take for themselves.
+    pub between: HashMap<u32, i64>,
+}
+
+impl<'a> Residence<'a> {
+    /// All buffers stay.
+    pub fn new(course: &'a Course<'a>, holds: &'a Holds) -> Residence<'a> {
+        Residence {
+            course,
+            holds,
+            lives: course.lives.clone(),
+            absences: vec![Vec::new(); course.lives.len()],
+            rooms: course.rooms.clone(),
+            second_runs: Vec::new(),
+            between: HashMap::new(),
+        }
+    }
+
+    /// The memory of the GPU that a life is in.
+    pub fn room(&mut self, life: u32) -> &mut Room {
+        &mut self.rooms[usize::from(self.lives[life as usize].gpu)]
+    }
+
+    /// How a buffer could be absent between a use and the next one.
+    pub fn possible_absence(&self, life: u32, after: u32) -> Option<Absence> {
+        let of = &self.lives[life as usize];
+        let later = &of.uses[of.uses.partition_point(|read| read.place <= after)..];
+        let until = later.first()?.place;
+        // What is made later hangs on the return by itself.
+        let mut before = later.iter().filter(|read| self.course.made_at[read.tensor as usize] <= after);
+        let tensor = before.next()?.tensor;
+        if before.any(|read| read.tensor != tensor) || !self.can_leave(of, tensor, later) {
+            return None;
+        }
+        let consumers: Vec<NodeId> =
+            later.iter().filter(|read| read.tensor == tensor).filter_map(|read| self.node(read.reader)).collect();
+        let trigger =
+            self.holds.last_for(self.course, of.gpu, (after, until.checked_sub(1)?), &consumers)?;
+        let comeback = Comeback::Swap;
+        (trigger > after).then_some(Absence { after, until, tensor, comeback, trigger, is_fixed: false })
+    }
+
+    /// Whether all these readers of a tensor can be given a copy of it.
+    fn can_leave(&self, life: &Life, tensor: u32, later: &[Use]) -> bool {
+        let course = self.course;
+        let analysis = course.outline.analysis();
+        let graph = analysis.graph;
+        let Some(id) = course.tensor_ids[tensor as usize].filter(|_| course.can_leave[tensor as usize]) else {
+            return false;
+        };
+        later.iter().filter(|read| read.tensor == tensor).all(|read| {
+            let Some(node) = self.node(read.reader) else { return false };
+            let reads = graph.data_inputs(node).iter().zip(course.outline.placement().inputs(node));
+            analysis.flow.frame(node) == FrameId::TOP
+                && !matches!(graph.op(node).name(), "Merge" | "RefMerge")
+                && reads.filter(|(read, _)| **read == id).all(|(_, &place)| place == Place::Gpu(life.gpu))
+        })
+    }
+
+    /// The op of the graph that reads; none if a copy does.
+    pub fn node(&self, reader: Reader) -> Option<NodeId> {
+        match reader {
+            Reader::Again(number) => Some(self.second_runs[number as usize].node),
+            Reader::Entry(op) => match self.course.program.origin(op) {
+                Origin::Op(node) => Some(node),
+                _ => None,
+            },
+        }
+    }
+
+    /// The ops of the graph that are to read what comes back.
+    pub fn consumers(&self, life: u32, absence: &Absence) -> Vec<NodeId> {
+        let next = self.absences[life as usize].iter().map(|other| other.after).find(|&after| after > absence.after);
+        let mut consumers: Vec<NodeId> = self.lives[life as usize]
+            .uses
+            .iter()
+            .filter(|read| read.place >= absence.until && next.is_none_or(|next| read.place <= next))
+            .filter(|read| read.tensor == absence.tensor && matches!(read.reader, Reader::Entry(_)))
+            .filter_map(|read| self.node(read.reader))
+            .collect();
+        // An op may read it twice.
+        let mut seen = HashSet::new();
+        consumers.retain(|&node| seen.insert(node));
+        consumers
+    }
+
+    /// Changes an absence.
+    pub fn change(&mut self, life: u32, after: u32, change: impl FnOnce(&mut Absence)) {
+        if let Some(absence) = self.absences[life as usize].iter_mut().find(|absence| absence.after == after) {
+            change(absence);
+        }
+    }
+
+    /// Takes a buffer out of memory for a time.
+    pub fn leave(&mut self, life: u32, absence: Absence) {
+        let bytes = self.lives[life as usize].bytes as i64;
+        self.room(life).add(absence.after + 1, absence.trigger + 1, -bytes);
+        let absences = &mut self.absences[life as usize];
+        let place = absences.partition_point(|other| other.after < absence.after);
+        absences.insert(place, absence);
+    }
+
+    /// Keeps a buffer after all.
+    pub fn stay(&mut self, life: u32, after: u32) {
+        let bytes = self.lives[life as usize].bytes as i64;
+        let absences = &mut self.absences[life as usize];
+        if let Some(number) = absences.iter().position(|absence| absence.after == after) {
+            let absence = absences.remove(number);
+            self.room(life).add(absence.after + 1, absence.trigger + 1, bytes);
+        }
+    }
+
+    /// The absence that ends last before a place or covers it.
+    pub fn absence_before(&self, life: u32, place: u32) -> Option<&Absence> {
+        let absences = &self.absences[life as usize];
+        absences[..absences.partition_point(|absence| absence.after < place)].last()
+    }
+
+    /// All absences with their lives, in the order of lives.
+    pub fn all(&self) -> impl Iterator<Item = (u32, Absence)> {
+        (0u32..).zip(&self.absences).flat_map(|(life, absences)| absences.iter().map(move |&absence| (life, absence)))
+    }
+}

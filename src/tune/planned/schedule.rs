@@ -1,0 +1,150 @@
+//! In which order a step's ops run.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::order::Place;
+use crate::simulate::{Buffer, Machine, Observer, Program, simulate};
+
+/// An order of a program's entries in which each comes after all that it waits for.
+pub(super) type Order = Vec<u32>;
+
+/// The order in which TensorFlow's executor launches the entries when memory has no end.
+pub(super) fn natural(program: &Program, machine: &Machine) -> Order {
+    #[derive(Default)]
+    struct Launches(Order);
+    impl Observer for Launches {
+        fn launch(&mut self, op: u32, _: f64, _: f64) {
+            self.0.push(op);
+        }
+    }
+    let mut launches = Launches::default();
+    // Counting memory without a limit cannot run out of it.
+    let _ = simulate(program, &machine.with_memory(Vec::new()), &mut launches);
+    launches.0
+}
+
+/// An order with a low peak: what gives back more memory than it takes runs as soon as it can (gradients of weights, updates);
+/// else what can go on with what was made last, so that of several branches one is finished before the next is begun.
+///
+/// Both are what a compiler does to keep few registers alive (Sethi and Ullman; here without their proof, as steps are no
+/// trees).
+pub(super) fn frugal(program: &Program) -> Order {
+    let mut greedy = Greedy::new(program);
+    let mut order = Vec::with_capacity(program.len());
+    while let Some(op) = greedy.next() {
+        order.push(op);
+        greedy.run(op);
+    }
+    order
+}
+
+/// What comes first: the least growth of memory, in classes; then what became ready last; then the order of the file.
+type Rank = Reverse<(bool, Reverse<u32>, u32)>;
+
+struct Greedy<'a> {
+    program: &'a Program,
+    waits: Vec<u32>,
+    /// For each tensor how many inputs are still to read it.
+    readers: Vec<u32>,
+    ready: BinaryHeap<(Rank, u32)>,
+    clock: u32,
+    /// Entries that read each tensor, to see anew what they would free: first reader in `by_tensor`.
+    is_done: Vec<bool>,
+    last_readers: Vec<Vec<u32>>,
+}
+
+impl<'a> Greedy<'a> {
+    fn new(program: &'a Program) -> Greedy<'a> {
+        let count = program.len();
+        let mut waits = vec![0u32; count];
+        let mut last_readers = vec![Vec::new(); program.tensor_count()];
+        for op in 0..count as u32 {
+            for &next in program.successors(op) {
+                waits[next as usize] += 1;
+            }
+            for tensor in program.reads(op).flatten() {
+                last_readers[tensor as usize].push(op);
+            }
+        }
+        let readers = (0..program.tensor_count() as u32).map(|tensor| program.readers(tensor)).collect();
+        let mut greedy = Greedy {
+            program,
+            waits,
+            readers,
+            ready: BinaryHeap::new(),
+            clock: 0,
+            is_done: vec![false; count],
+            last_readers,
+        };
+        for op in 0..count as u32 {
+            if greedy.waits[op as usize] == 0 {
+                greedy.offer(op);
+            }
+        }
+        greedy
+    }
+
+    /// The bytes on GPUs that running an op takes, less those that it gives back.
+    fn growth(&self, op: u32) -> i64 {
+        let program = self.program;
+        let on_gpu = |tensor: u32| match program.tensor_place(tensor) {
+            Place::Gpu(_) => program.tensor_bytes(tensor) as i64,
+            Place::Host => 0,
+        };
+        let takes: i64 = program
+            .outputs(op)
+            .filter(|&tensor| matches!(program.buffer(tensor), Buffer::Own | Buffer::DyingInput))
+            .map(on_gpu)
+            .sum();
+        let mut gives = 0;
+        for tensor in program.reads(op).flatten() {
+            let is_last = self.readers[tensor as usize] <= 1;
+            let is_own = matches!(program.buffer(tensor), Buffer::Own | Buffer::DyingInput);
+            gives += if is_last && is_own { on_gpu(tensor) } else { 0 };
+        }
+        takes - gives
+    }
+
+    fn offer(&mut self, op: u32) {
+        self.clock += 1;
+        let grows = self.growth(op) > 0;
+        self.ready.push((Reverse((grows, Reverse(self.clock), op)), op));
+    }
+
+    fn next(&mut self) -> Option<u32> {
+        loop {
+            let (_, op) = self.ready.pop()?;
+            // An op may have been offered again, when it turned out to free more.
+            if !self.is_done[op as usize] {
+                return Some(op);
+            }
+        }
+    }
+
+    fn run(&mut self, op: u32) {
+        let program = self.program;
+        self.is_done[op as usize] = true;
+        for tensor in program.reads(op).flatten() {
+            let left = &mut self.readers[tensor as usize];
+            *left = left.saturating_sub(1);
+            if *left == 1 {
+                let last = self.last_readers[tensor as usize].iter().copied();
+                let waiting = last.filter(|&reader| {
+                    !self.is_done[reader as usize] && self.waits[reader as usize] == 0
+                });
+                if let Some(reader) = waiting.last() {
+                    self.offer(reader);
+                }
+            }
+        }
+        // The first of the file comes first: it is offered last.
+        for &next in program.successors(op).iter().rev() {
+            let waits = &mut self.waits[next as usize];
+            *waits -= 1;
+            if *waits == 0 {
+                self.offer(next);
+            }
+        }
+    }
+}

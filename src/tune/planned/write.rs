@@ -1,0 +1,89 @@
+//! From what is in memory when to a plan.
+
+use std::collections::HashMap;
+
+use super::residence::{Absence, Comeback, Read, Residence};
+use crate::graph::{NodeId, TensorId};
+use crate::plan::{Draft, OpRecomputation, Substitute, TensorSwap, TensorUse};
+
+/// The plan that does what was decided, without its orders.
+pub(super) fn draft(residence: &Residence) -> Draft {
+    let mut writer = Writer {
+        residence,
+        draft: Draft::default(),
+        swap_of: HashMap::new(),
+        substitutes: HashMap::new(),
+    };
+    writer.draft.recomputations = residence
+        .second_runs
+        .iter()
+        .map(|run| OpRecomputation {
+            op: run.node,
+            triggers: writer.nodes_at(run.trigger),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+        })
+        .collect();
+    for (life, absence) in residence.all() {
+        writer.comeback(life, absence);
+    }
+    writer.inputs();
+    writer.draft
+}
+
+struct Writer<'a> {
+    residence: &'a Residence<'a>,
+    draft: Draft,
+    swap_of: HashMap<TensorId, usize>,
+    /// For each life and absence what holds its tensor afterwards.
+    substitutes: HashMap<(u32, u32), Substitute>,
+}
+
+impl Writer<'_> {
+    fn nodes_at(&self, place: u32) -> Vec<NodeId> {
+        self.residence.course.node_at(place).into_iter().collect()
+    }
+
+    fn comeback(&mut self, life: u32, absence: Absence) {
+        let residence = self.residence;
+        let Some(tensor) = residence.course.tensor_ids[absence.tensor as usize] else { return };
+        let consumers = residence.consumers(life, &absence);
+        let substitute = match absence.comeback {
+            Comeback::Swap => {
+                let swaps = &mut self.draft.swaps;
+                let number = *self.swap_of.entry(tensor).or_insert_with(|| {
+                    swaps.push(TensorSwap { tensor, waiting: Vec::new(), uses: Vec::new() });
+                    swaps.len() - 1
+                });
+                let triggers = self.nodes_at(absence.trigger);
+                let uses = &mut self.draft.swaps[number].uses;
+                uses.push(TensorUse { consumers, triggers });
+                Substitute::SwapIn(uses.len() as u32 - 1)
+            }
+            Comeback::Again(run) => {
+                self.draft.recomputations[run as usize].outputs.push((tensor, consumers));
+                Substitute::Recomputation(run)
+            }
+        };
+        self.substitutes.insert((life, absence.after), substitute);
+    }
+
+    /// What second runs read in place of what was there the first time.
+    fn inputs(&mut self) {
+        let residence = self.residence;
+        let course = residence.course;
+        for (number, run) in residence.second_runs.iter().enumerate() {
+            for &Read { tensor, from } in &run.reads {
+                let Some(id) = course.tensor_ids[tensor as usize] else { continue };
+                let life = course.life_of[tensor as usize];
+                let returned = || {
+                    let absence = residence.absence_before(life, run.place)?;
+                    self.substitutes.get(&(life, absence.after)).copied()
+                };
+                if let Some(substitute) = from.map(Substitute::Recomputation).or_else(returned) {
+                    self.draft.recomputations[number].inputs.push((id, substitute));
+                }
+            }
+        }
+    }
+}
