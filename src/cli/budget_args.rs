@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use anyhow::Context;
 use clap::Args;
 
-use super::{Failure, nvml, parse_size};
+use super::{Failure, StrategyArgs, StrategyName, nvml, parse_size};
 use crate::cost::{Costs, DeviceProfile, MeasuredTimes};
 use crate::plan::Analysis;
 use crate::simulate::Machine;
@@ -25,10 +26,9 @@ pub struct BudgetArgs {
         long,
         value_name = "SIZE,…",
         value_delimiter = ',',
-        value_parser = parse_size,
         conflicts_with_all = ["swapout_threshold", "swapin_ahead", "swapin_groupby", "sync_mode"]
     )]
-    pub gpu_mem: Vec<u64>,
+    pub gpu_mem: Vec<GpuMemory>,
 
     /// The part of it that a plan may count on [default: what the measured error of predictions leaves]
     #[arg(long, value_name = "RATIO", value_parser = parse_ratio)]
@@ -41,6 +41,27 @@ pub struct BudgetArgs {
     /// Op times that `lms-train --profile` measured
     #[arg(long, value_name = "FILE")]
     pub op_times: Option<PathBuf>,
+
+    /// How to find a plan for it.
+    #[command(flatten)]
+    pub strategy: StrategyArgs,
+}
+
+/// The memory of a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpuMemory {
+    /// So many bytes.
+    Bytes(u64),
+    /// The least for which there is a plan.
+    Least,
+}
+
+impl FromStr for GpuMemory {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GpuMemory, String> {
+        if text == "min" { Ok(GpuMemory::Least) } else { parse_size(text).map(GpuMemory::Bytes) }
+    }
 }
 
 fn parse_ratio(text: &str) -> Result<f64, String> {
@@ -54,18 +75,40 @@ impl BudgetArgs {
         !self.gpu_mem.is_empty()
     }
 
+    /// Checks that nothing is asked for that takes a budget if none was given.
+    ///
+    /// # Errors
+    ///
+    /// If something is.
+    pub fn check_strategy(&self) -> anyhow::Result<()> {
+        if !self.is_given() && self.strategy.strategy == Some(StrategyName::Planned) {
+            return Err(Failure::Usage
+                .error("--strategy planned plans for a budget: give it with --gpu-mem, as in --gpu-mem 16GiB"));
+        }
+        Ok(())
+    }
+
+    /// Whether the least memory is asked for.
+    pub fn wants_least(&self) -> bool {
+        self.gpu_mem.contains(&GpuMemory::Least)
+    }
+
     /// The memory of each GPU in bytes: given, or what NVIDIA's library says.
     ///
     /// # Errors
     ///
-    /// If none was given and no GPU is there, or one was given that no GPU can have.
+    /// If none was given and no GPU is there, or one was given that no GPU can have, or the least is asked for.
     pub fn memory(&self) -> anyhow::Result<Vec<u64>> {
-        if self.gpu_mem.contains(&0) {
+        if self.gpu_mem.contains(&GpuMemory::Bytes(0)) {
             return Err(Failure::Usage
                 .error("--gpu-mem: a GPU without memory runs nothing; give a size such as 16GiB"));
         }
         if self.is_given() {
-            return Ok(self.gpu_mem.clone());
+            let bytes = self.gpu_mem.iter().map(|memory| match memory {
+                GpuMemory::Bytes(bytes) => Ok(*bytes),
+                GpuMemory::Least => Err(Failure::Usage.error("--gpu-mem min: ask lms-tune for the least memory first")),
+            });
+            return bytes.collect();
         }
         nvml::gpu_memory().map_err(|why| {
             Failure::Usage.error(format!(

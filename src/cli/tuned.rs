@@ -6,7 +6,7 @@ use crate::order::Placement;
 use crate::plan::tflms::Parameters;
 use crate::plan::{Analysis, Draft, Plan};
 use crate::simulate::{OpCost, Outline};
-use crate::tune::{Tflms, Verdict, tune};
+use crate::tune::{Verdict, tune};
 
 /// A plan for a budget, and what a user should know of it.
 #[derive(Debug)]
@@ -35,13 +35,14 @@ pub fn plan_for_budget(
     let cost = |node| OpCost { seconds: costs.seconds(node), workspace_bytes: costs.workspace_bytes(node) };
     let outline = Outline::new(analysis, &placement, cost)?;
     let machine = budget.machine(&profile, placement.gpus().len())?;
-    let tuning = tune(&outline, &machine, &mut Tflms { fixed })?;
+    let mut strategy = budget.strategy.strategy(analysis, fixed)?;
+    let tuning = tune(&outline, &machine, &mut *strategy)?;
     let peak = |outcome: &crate::simulate::Outcome| {
         Size(outcome.gpus.iter().map(|gpu| gpu.peak_bytes).max().unwrap_or(0))
     };
     let (plan, note) = match tuning.verdict {
         Verdict::Fits => (
-            numbered(analysis, Draft::default(), serde_json::Value::Null, host),
+            written(analysis, strategy.name(), Draft::default(), serde_json::Value::Null, host),
             format!("the graph fits as it is, with a predicted peak of {}", peak(&tuning.before)),
         ),
         Verdict::FitsWithSwapping(found) => {
@@ -57,7 +58,7 @@ pub fn plan_for_budget(
                 peak(&tuning.before),
                 slowdown * 100.0
             );
-            (numbered(analysis, found.draft, found.parameters, host), note)
+            (written(analysis, found.strategy, found.draft, found.parameters, host), note)
         }
         Verdict::DoesNotFit => {
             let floor = tuning.floors.iter().map(|floor| floor.memory_bytes).max().unwrap_or(0);
@@ -72,8 +73,14 @@ pub fn plan_for_budget(
 }
 
 /// The written form of a plan that a strategy found.
-pub fn numbered(analysis: &Analysis, draft: Draft, parameters: serde_json::Value, host: &Device) -> Plan {
-    let mut plan = Plan::new(analysis, crate::plan::tflms::NAME, &host.to_string());
+pub fn written(
+    analysis: &Analysis,
+    strategy: &str,
+    draft: Draft,
+    parameters: serde_json::Value,
+    host: &Device,
+) -> Plan {
+    let mut plan = Plan::new(analysis, strategy, &host.to_string());
     plan.parameters = parameters;
     draft.write_to(&mut plan, analysis);
     plan

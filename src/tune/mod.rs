@@ -110,3 +110,39 @@ pub fn tune(outline: &Outline, machine: &Machine, strategy: &mut dyn Strategy) -
     };
     Ok(Tuning { verdict, is_tight, before, floors, simulations: judge.simulations() + 1 })
 }
+
+/// How near the least budget is looked for: to one part in so many.
+const LEAST_BUDGET_PARTS: u64 = 100;
+
+/// The least memory of a GPU for which a strategy finds a plan, to within a hundredth; none if there is none for any memory. `machine`
+/// is what the graph runs on, whatever its memory.
+///
+/// What can be planned is not quite monotone in the memory; this is a memory above which all that were tried do.
+///
+/// # Errors
+///
+/// If the strategy cannot plan for this graph.
+pub fn least_budget(
+    outline: &Outline,
+    machine: &Machine,
+    strategy: &mut dyn Strategy,
+) -> Result<Option<u64>, TflmsError> {
+    let mut fits = |bytes: u64| -> Result<bool, TflmsError> {
+        let tuning = tune(outline, &machine.with_memory(vec![bytes]), strategy)?;
+        Ok(!matches!(tuning.verdict, Verdict::DoesNotFit))
+    };
+    let original = Program::new(outline, &Draft::default());
+    let unlimited = machine.with_memory(Vec::new());
+    let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
+    let mut low = floors(&original, &before, machine).iter().map(|floor| floor.memory_bytes).max().unwrap_or(0);
+    // The pool needs more than the peak.
+    let mut high = Judge::new(outline, machine).least_memory(&Draft::default());
+    if !fits(high)? {
+        return Ok(None);
+    }
+    while high > low + high / LEAST_BUDGET_PARTS {
+        let middle = low + (high - low) / 2;
+        if fits(middle)? { high = middle } else { low = middle }
+    }
+    Ok(Some(high))
+}

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, OutputArgs, TflmsArgs, Verbosity};
 
 const EXAMPLES: &str = "\
@@ -58,10 +58,6 @@ pub struct Args {
     #[arg(long, value_name = "ORIGINAL", conflicts_with_all = ["output", "plan", "plan_out", "dry_run", "no_verify"])]
     pub verify_against: Option<OsString>,
 
-    /// How to choose what is swapped
-    #[arg(long, value_enum, default_value_t = Strategy::Tflms)]
-    pub strategy: Strategy,
-
     /// Carry out this plan instead of making one
     #[arg(long, value_name = "FILE", conflicts_with_all = ["gpu_mem", "swapout_threshold", "swapin_ahead", "swapin_groupby", "sync_mode"])]
     pub plan: Option<PathBuf>,
@@ -84,13 +80,6 @@ pub struct Args {
 
     #[command(flatten)]
     pub manual: ManualArgs,
-}
-
-/// How to choose what is swapped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Strategy {
-    /// By distance in levels, as TFLMSv2
-    Tflms,
 }
 
 /// What is to be done.

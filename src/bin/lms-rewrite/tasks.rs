@@ -14,7 +14,7 @@ use tf_lms::rewrite;
 use tf_lms::shape::Sizes;
 use tf_lms::verify::{self, CheckOptions};
 
-use crate::args::{Args, Strategy};
+use crate::args::Args;
 use crate::report::{Facts, Report, Seconds};
 
 /// Plans, rewrites, checks, writes, reports.
@@ -145,7 +145,7 @@ fn make_plan(args: &Args, analysis: &Analysis) -> anyhow::Result<(Plan, Option<S
         return Ok((Plan::from_json(&path.display().to_string(), &json)?, None));
     }
     let host = Device::parse(args.tflms.host_device()).context("--host-device")?;
-    let Strategy::Tflms = args.strategy;
+    args.budget.check_strategy()?;
     if args.budget.is_given() {
         let tuned = plan_for_budget(analysis, &args.budget, None, args.tflms.parameters(), &host)?;
         return Ok((tuned.plan, Some(tuned.note)));

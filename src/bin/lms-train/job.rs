@@ -90,6 +90,7 @@ fn rewrite(args: &Args, subject: &Subject, graph: &Graph) -> anyhow::Result<Rewr
         }
         None => {
             let host = Device::parse(args.tflms.host_device()).context("--host-device")?;
+            args.budget.check_strategy()?;
             if args.budget.is_given() {
                 let profile = matches!(args.device, DeviceChoice::Soft { .. }).then_some("soft");
                 let fixed = args.tflms.parameters();

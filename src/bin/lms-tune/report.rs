@@ -4,7 +4,9 @@ use std::fmt::{self, Display};
 
 use serde::Serialize;
 use tf_lms::cli::Size;
+use tf_lms::plan::tflms;
 use tf_lms::simulate::{Floors, GpuOutcome, Outcome};
+use tf_lms::tune::planned;
 
 /// The version of the JSON document.
 const SCHEMA: u32 = 1;
@@ -51,6 +53,10 @@ pub struct Report {
     pub link_occupancy: f64,
     pub floors: FloorsReport,
     pub strategy: String,
+    pub swapped_tensors: usize,
+    pub recomputed_ops: usize,
+    pub recompute_seconds: f64,
+    pub order_edges: usize,
     pub parameters: serde_json::Value,
     pub simulations: u32,
     pub seconds: f64,
@@ -130,6 +136,38 @@ impl Report {
                 self.host_bytes.div_ceil(1 << 20)
             )
         })
+    }
+
+    /// What the plan does, and what it was made with.
+    fn plan(&self) -> String {
+        let mut parts = vec![format!("{} tensors leave", self.swapped_tensors)];
+        if self.recomputed_ops > 0 {
+            let milliseconds = self.recompute_seconds * 1e3;
+            parts.push(format!("{} ops run again ({milliseconds:.1} ms)", self.recomputed_ops));
+        }
+        if self.order_edges > 0 {
+            parts.push(format!("{} ops wait for others", self.order_edges));
+        }
+        let parameter = |name: &str| self.parameters.get(name).map(ToString::to_string).unwrap_or_default();
+        let made_with = match &*self.strategy {
+            _ if self.parameters.is_null() => self.strategy.clone(),
+            tflms::NAME => format!(
+                "{} --swapout-threshold {} --swapin-ahead {} --swapin-groupby {} --sync-mode {}",
+                self.strategy,
+                parameter("swapout_threshold"),
+                parameter("swapin_ahead"),
+                parameter("swapin_groupby"),
+                parameter("sync_mode")
+            ),
+            planned::NAME => format!(
+                "{}: {} schedule, {:.0}% of the budget filled",
+                self.strategy,
+                parameter("schedule").trim_matches('"'),
+                self.parameters.get("fill").and_then(serde_json::Value::as_f64).unwrap_or(1.0) * 100.0
+            ),
+            other => other.to_string(),
+        };
+        format!("{} ({made_with})", parts.join(", "))
     }
 
     /// The document of `--json`.
@@ -238,19 +276,8 @@ impl Display for Report {
             self.floors.step_seconds * 1e3,
             above(self.step_seconds_after, self.floors.step_seconds)
         )?;
-        if self.verdict == Verdict::FitsWithSwapping && !self.parameters.is_null() {
-            let parameter =
-                |name: &str| self.parameters.get(name).map(ToString::to_string).unwrap_or_default();
-            writeln!(
-                f,
-                "  {:<20} {} --swapout-threshold {} --swapin-ahead {} --swapin-groupby {} --sync-mode {}",
-                "parameters",
-                self.strategy,
-                parameter("swapout_threshold"),
-                parameter("swapin_ahead"),
-                parameter("swapin_groupby"),
-                parameter("sync_mode")
-            )?;
+        if self.verdict == Verdict::FitsWithSwapping {
+            writeln!(f, "  {:<20} {}", "plan", self.plan())?;
         }
         writeln!(f, "  {:<20} {} steps simulated in {:.2} s", "effort", self.simulations, self.seconds)?;
         for note in &self.notes {

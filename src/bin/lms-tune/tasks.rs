@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use tf_lms::chart::Chart;
-use tf_lms::cli::{Failure, Subject, numbered};
+use tf_lms::cli::{Failure, GpuMemory, Subject, written};
 use tf_lms::format::Destination;
 use tf_lms::graph::{Device, Graph, TensorId};
 use tf_lms::order::{Place, Placement};
@@ -15,7 +15,7 @@ use tf_lms::plan::tflms::{self, Parameters, SyncMode};
 use tf_lms::plan::{Analysis, Draft, Plan, graph_digest};
 use tf_lms::shape::Sizes;
 use tf_lms::simulate::{Machine, NoObserver, OpCost, Outcome, Outline, Program, simulate};
-use tf_lms::tune::{self, Judge, Tflms, Tuning, accuracy};
+use tf_lms::tune::{self, Judge, Tuning, accuracy};
 
 use crate::args::{Args, MemoryModel};
 use crate::by_levels;
@@ -45,10 +45,16 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
     let cost = |node| OpCost { seconds: costs.seconds(node), workspace_bytes: costs.workspace_bytes(node) };
     let outline =
         Outline::new(&analysis, &placement, cost).with_context(|| subject.model.name().to_string())?;
-    let machine = args.budget.machine(&profile, placement.gpus().len())?;
     let fixed = args.tflms.parameters();
+    let mut strategy = args.budget.strategy.strategy(&analysis, fixed.clone())?;
+    let memory = match args.budget.wants_least() {
+        false => args.budget.memory()?,
+        true => vec![least_memory(args, &outline, &profile, &mut *strategy)?],
+    };
+    let usable = memory.iter().map(|&bytes| (bytes as f64 * args.budget.ratio()) as u64).collect();
+    let machine = Machine::new(&profile, placement.gpus().len(), usable);
     let (tuning, given) = match &args.plan {
-        None => (tune::tune(&outline, &machine, &mut Tflms { fixed: fixed.clone() })?, None),
+        None => (tune::tune(&outline, &machine, &mut *strategy)?, None),
         Some(path) => {
             let name = path.display().to_string();
             let plan = Plan::from_json(&name, &fs::read(path).with_context(|| name.clone())?)?;
@@ -57,12 +63,13 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
                     .error(format!("{name}: the plan is for another graph than {}", subject.model.name())));
             }
             let draft = Draft::of(&plan, &graph)?;
-            (judge_given(&outline, &machine, draft.clone(), plan.parameters.clone())?, Some(draft))
+            let strategy = plan.strategy.clone();
+            (judge_given(&outline, &machine, draft.clone(), plan.parameters.clone())?, Some((strategy, draft)))
         }
     };
 
     let original = Program::new(&outline, &Draft::default());
-    let (verdict, draft, after, parameters) = conclude(&outline, &machine, &tuning, given, &fixed)?;
+    let Conclusion { verdict, strategy, draft, outcome: after, parameters } = conclude(&outline, &machine, &tuning, given, &fixed)?;
     let program = Program::new(&outline, &draft);
     let unlimited = machine.with_memory(Vec::new());
     let recorded = |program, machine: &Machine| {
@@ -85,8 +92,8 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
     }
     if let Some(path) = &args.plot {
         let title = format!("{}, {}", subject.model.name(), profile.name);
-        let with_plan = (!draft.swaps.is_empty()).then_some(&recorded_after);
-        let shown = machine.with_memory(args.budget.memory()?);
+        let with_plan = (!draft.is_empty()).then_some(&recorded_after);
+        let shown = machine.with_memory(memory.clone());
         recorded_before.memory_chart(with_plan, &outline, &shown, &title).write(path)?;
     }
     if let Some(path) = &args.trace {
@@ -101,7 +108,7 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
         };
         DeviceReport {
             device: device.to_string(),
-            gpu_mem: *args.budget.gpu_mem.get(number).or(args.budget.gpu_mem.last()).unwrap_or(&0),
+            gpu_mem: memory.get(number).or(memory.last()).copied().unwrap_or(0),
             persistent_bytes: after.persistent_bytes,
             peak_before: before.peak_bytes,
             peak_after: after.peak_bytes,
@@ -122,7 +129,6 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
                 .collect(),
         }
     });
-    let memory = args.budget.memory()?;
     let mut judge = Judge::new(&outline, &machine);
     let mut report = Report {
         schema: Report::schema(),
@@ -145,7 +151,11 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
         step_seconds_after: after.step_seconds,
         link_occupancy: occupancy(&after),
         floors: FloorsReport::of(&tuning.floors),
-        strategy: tflms::NAME.to_string(),
+        strategy: strategy.clone(),
+        swapped_tensors: draft.swaps.len(),
+        recomputed_ops: draft.recomputations.len(),
+        recompute_seconds: draft.recomputations.iter().map(|again| outline.seconds(again.op)).sum(),
+        order_edges: draft.orders.len(),
         parameters: parameters.clone(),
         simulations: tuning.simulations,
         seconds: start.elapsed().as_secs_f64(),
@@ -169,7 +179,7 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
 
     if let Some(output) = args.output.as_deref().filter(|_| verdict != Verdict::DoesNotFit) {
         let host = Device::parse(args.tflms.host_device()).context("--host-device")?;
-        let plan = numbered(&analysis, draft, parameters, &host);
+        let plan = written(&analysis, &strategy, draft, parameters, &host);
         write_plan(output, &plan)?;
     }
     print(args, &report)?;
@@ -203,24 +213,58 @@ fn judge_given(
     Ok(tuning)
 }
 
-/// The verdict, the plan, and what a step comes to with it. Where nothing fits, that is the plan that was given, or the one that
-/// swaps the most.
+/// The least memory of a GPU for which the strategy finds a plan.
+fn least_memory(
+    args: &Args,
+    outline: &Outline,
+    profile: &tf_lms::cost::DeviceProfile,
+    strategy: &mut dyn tune::Strategy,
+) -> anyhow::Result<u64> {
+    if args.budget.gpu_mem != [GpuMemory::Least] {
+        return Err(Failure::Usage.error("--gpu-mem: min stands alone"));
+    }
+    let machine = Machine::new(profile, outline.placement().gpus().len(), Vec::new());
+    let least = tune::least_budget(outline, &machine, strategy)?;
+    let bytes = least.with_context(|| "no plan was found for any memory")?;
+    Ok((bytes as f64 / args.budget.ratio()).ceil() as u64)
+}
+
+/// What was found out, and the plan that goes with it. Where nothing fits, that is the plan that was given, or the one that swaps
+/// the most.
+struct Conclusion {
+    verdict: Verdict,
+    strategy: String,
+    draft: Draft,
+    outcome: Outcome,
+    parameters: serde_json::Value,
+}
+
 fn conclude(
     outline: &Outline,
     machine: &Machine,
     tuning: &Tuning,
-    given: Option<Draft>,
+    given: Option<(String, Draft)>,
     fixed: &Parameters,
-) -> anyhow::Result<(Verdict, Draft, Outcome, serde_json::Value)> {
+) -> anyhow::Result<Conclusion> {
+    let strategy = |found: &str| given.as_ref().map_or(found, |(strategy, _)| strategy).to_string();
     Ok(match &tuning.verdict {
-        tune::Verdict::Fits => {
-            (Verdict::Fits, Draft::default(), tuning.before.clone(), serde_json::Value::Null)
-        }
+        tune::Verdict::Fits => Conclusion {
+            verdict: Verdict::Fits,
+            strategy: strategy("none"),
+            draft: Draft::default(),
+            outcome: tuning.before.clone(),
+            parameters: serde_json::Value::Null,
+        },
         tune::Verdict::FitsWithSwapping(found) => {
             // A pool hands out more than was asked for: where the step needs less than the budget without that, that is said.
             let counted = unlimited(outline, machine, &found.draft);
-            let outcome = Outcome { gpus: merge_peaks(&found.outcome, &counted), ..found.outcome.clone() };
-            (Verdict::FitsWithSwapping, found.draft.clone(), outcome, found.parameters.clone())
+            Conclusion {
+                verdict: Verdict::FitsWithSwapping,
+                strategy: strategy(found.strategy),
+                draft: found.draft.clone(),
+                outcome: Outcome { gpus: merge_peaks(&found.outcome, &counted), ..found.outcome.clone() },
+                parameters: found.parameters.clone(),
+            }
         }
         tune::Verdict::DoesNotFit => {
             let everything = Parameters {
@@ -228,15 +272,16 @@ fn conclude(
                 sync_mode: SyncMode { swap_out: true, swap_in: true },
                 ..fixed.clone()
             };
-            let (draft, parameters) = match given {
-                Some(draft) => (draft, serde_json::Value::Null),
+            let (strategy, draft, parameters) = match given {
+                Some((strategy, draft)) => (strategy, draft, serde_json::Value::Null),
                 None => {
                     let draft = tflms::draft(outline.analysis(), &everything)?;
-                    (draft, serde_json::to_value(&everything).unwrap_or_default())
+                    let parameters = serde_json::to_value(&everything).unwrap_or_default();
+                    (tflms::NAME.to_string(), draft, parameters)
                 }
             };
             let outcome = unlimited(outline, machine, &draft);
-            (Verdict::DoesNotFit, draft, outcome, parameters)
+            Conclusion { verdict: Verdict::DoesNotFit, strategy, draft, outcome, parameters }
         }
     })
 }

@@ -27,7 +27,7 @@ pub(super) fn place_triggers(residence: &mut Residence, machine: &Machine, limit
             // A trigger is a signal to the host, which notices it, and so is the end of the copy.
             *start = next_start - 2.0 * machine.notice_seconds - machine.link_latency_seconds;
         }
-        for (&(until, life, after), start) in returns.iter().zip(starts) {
+        for (&(_, life, after), start) in returns.iter().zip(starts) {
             let bytes = residence.lives[life as usize].bytes as i64;
             let Some(absence) = residence.absences[life as usize].iter().find(|absence| absence.after == after).copied()
             else {
