@@ -71,6 +71,7 @@ mod same_file;
 mod same_nodes;
 mod step;
 mod swappable;
+mod triggers;
 mod unrepeatable_ops;
 
 #[cfg(test)]

@@ -14,6 +14,7 @@
 
 use super::graph::{Graph, NodeId};
 use super::report::{Report, ViolationKind};
+use super::triggers::Triggers;
 
 /// Looks at what each added edge brings. `step` marks what the train op needs, if it is known.
 pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], step: Option<&[bool]>, report: &mut Report) {
@@ -23,7 +24,7 @@ pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], step: Option<&[bool]>, 
     }
     let mut pass = Pass {
         graph,
-        brings: Brings::find(graph, order, step),
+        triggers: Triggers::find(graph, order, step),
         order,
         position,
         step,
@@ -64,39 +65,9 @@ fn only_in_step(graph: &Graph<'_>, order: &[NodeId], step: &[bool]) -> Vec<bool>
     only
 }
 
-/// Which swap ops and recomputed ops have triggers, or read added ops that have.
-///
-/// Found once for all: a chain of recomputed ops may be long and read at each place.
-struct Brings {
-    anything: Vec<bool>,
-    /// Something that is not known to be of the step.
-    more_than_step: Vec<bool>,
-}
-
-impl Brings {
-    fn find(graph: &Graph<'_>, order: &[NodeId], step: Option<&[bool]>) -> Brings {
-        let none = vec![false; order.len()];
-        let mut brings = Brings { anything: none.clone(), more_than_step: none };
-        for &node in order.iter().filter(|&&node| graph.stands_for(node).next().is_some()) {
-            let (mut anything, mut more) = (false, false);
-            for control in graph.control(node).iter().filter(|control| control.added) {
-                anything = true;
-                more |= !step.is_some_and(|step| step[control.from as usize]);
-            }
-            for tensor in graph.data(node) {
-                anything |= brings.anything[tensor.node as usize];
-                more |= brings.more_than_step[tensor.node as usize];
-            }
-            brings.anything[node as usize] = anything;
-            brings.more_than_step[node as usize] = more;
-        }
-        brings
-    }
-}
-
 struct Pass<'g, 'a> {
     graph: &'g Graph<'a>,
-    brings: Brings,
+    triggers: Triggers,
     order: &'g [NodeId],
     position: Vec<u32>,
     step: Option<&'g [bool]>,
@@ -124,9 +95,7 @@ impl Pass<'_, '_> {
     fn brought_by(&self, node: NodeId) -> Vec<NodeId> {
         let graph = self.graph;
         let only_in_step = self.only_in_step(node);
-        let brings = if only_in_step { &self.brings.more_than_step } else { &self.brings.anything };
-        let read = graph.data(node).iter().map(|tensor| tensor.node);
-        let mut found: Vec<NodeId> = read.filter(|&from| brings[from as usize]).collect();
+        let mut found = self.triggers.brought_by_data(graph, node, only_in_step);
         for control in graph.control(node).iter().filter(|control| control.added) {
             found.push(control.from);
             found.extend(graph.stands_for(control.from));
