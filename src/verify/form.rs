@@ -21,8 +21,11 @@ pub(super) fn check(graph: &Graph<'_>, outputs: &mut Outputs, report: &mut Repor
             Role::Original => {}
             Role::SwapIn | Role::SwapOut => swap(graph, outputs, node, report),
             Role::Order => order(graph, node, report),
+            // It has the form of another node, and a rule of its own.
+            Role::Recomputed => {}
             Role::Unknown => report.add(ViolationKind::UnknownAddedOp, || {
-                let expected = "a name that begins with lms/swap_in/, lms/swap_out/ or lms/order/";
+                let expected =
+                    "a name that begins with lms/swap_in/, lms/swap_out/, lms/order/ or lms/recompute/";
                 ([graph.name(node)], expected.to_string(), format!("a {}", graph.nodes.op(node as usize)))
             }),
         }

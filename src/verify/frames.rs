@@ -31,7 +31,8 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Follows `Enter` and `Exit` of the original graph. An added op is where the first thing that it reads is.
+    /// Follows `Enter` and `Exit` of the original graph. A recomputed op is where its original is, and any other added
+    /// op where the first thing that it reads is.
     pub fn new(graph: &Graph<'_>, order: &[NodeId]) -> Frames {
         let count = graph.len() as usize;
         let mut frames = Frames {
@@ -47,7 +48,10 @@ impl Frames {
             } else {
                 graph.origins(node).iter().map(|tensor| tensor.node).chain(graph.sources(node)).next()
             };
-            let inside = first.map_or(ROOT, |from| frames.of_outputs[from as usize]);
+            let inside = match graph.copies.original_of(node) {
+                Some(original) => frames.of_inputs[original as usize],
+                None => first.map_or(ROOT, |from| frames.of_outputs[from as usize]),
+            };
             let outside = match graph.flow(node) {
                 Flow::Enter => *children.entry((inside, frame_name(graph, node))).or_insert_with(|| {
                     frames.parent.push(inside);

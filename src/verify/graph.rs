@@ -1,10 +1,11 @@
 //! The rewritten graph in flat arrays, and within it the original one.
 //!
-//! Each input of an original node has two readings: what it reads as written, and what it reads when swap ops are
-//! followed back. Once the rules about inputs hold, the second is what the original graph reads, so one
-//! graph serves for both.
+//! Each input of an original node has two readings: what it reads as written, and what it reads when swap ops and
+//! recomputed ops are followed back. Once the rules about inputs hold, the second is what the original graph reads, so
+//! one graph serves for both.
 
-use super::names::{Input, NameMap, ORDER_PREFIX, SWAP_IN_PREFIX, SWAP_OUT_PREFIX};
+use super::copies::Copies;
+use super::names::{Input, NameMap, ORDER_PREFIX, RECOMPUTED_PREFIX, SWAP_IN_PREFIX, SWAP_OUT_PREFIX};
 use super::op_facts::{Flow, OpFacts, OpTable};
 use super::report::{Report, ViolationKind};
 use super::same_nodes;
@@ -30,6 +31,8 @@ pub(super) enum Role {
     SwapIn,
     SwapOut,
     Order,
+    /// A second copy of an original node.
+    Recomputed,
     /// Under `lms/`, but none of the above.
     Unknown,
 }
@@ -37,8 +40,12 @@ pub(super) enum Role {
 impl Role {
     fn of_added(name: &str) -> Role {
         // The kinds of added ops. A new kind is a line here and a rule about its form.
-        let kinds =
-            [(SWAP_IN_PREFIX, Role::SwapIn), (SWAP_OUT_PREFIX, Role::SwapOut), (ORDER_PREFIX, Role::Order)];
+        let kinds = [
+            (SWAP_IN_PREFIX, Role::SwapIn),
+            (SWAP_OUT_PREFIX, Role::SwapOut),
+            (ORDER_PREFIX, Role::Order),
+            (RECOMPUTED_PREFIX, Role::Recomputed),
+        ];
         kinds.into_iter().find(|(prefix, _)| name.starts_with(prefix)).map_or(Role::Unknown, |(_, role)| role)
     }
 
@@ -52,7 +59,7 @@ impl Role {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Control {
     pub from: NodeId,
-    /// Whether the original graph has it not.
+    /// Whether the original graph has it not; of a recomputed op, whether its original has it not there.
     pub added: bool,
 }
 
@@ -92,8 +99,9 @@ pub(super) struct Graph<'a> {
     pub ops: OpTable<'a>,
     pub names: NameMap<'a, NodeId>,
     pub roles: Vec<Role>,
+    pub copies: Copies,
     data: Lists<Tensor>,
-    /// What each data input reads when swap ops are followed back, beside `data`.
+    /// What each data input reads when added ops are followed back, beside `data`.
     origins: Vec<Tensor>,
     control: Lists<Control>,
     consumers: Lists<NodeId>,
@@ -122,6 +130,7 @@ impl<'a> Graph<'a> {
             ops,
             names,
             roles,
+            copies: Copies::default(),
             data: Lists::with_capacity(count, rewritten.input_count()),
             origins: Vec::new(),
             control: Lists::with_capacity(count, 0),
@@ -130,6 +139,8 @@ impl<'a> Graph<'a> {
         for (node, &pair) in (0..).zip(pairs) {
             graph.push_inputs(node, original, pair, report);
         }
+        graph.copies = Copies::find(&graph);
+        graph.mark_copied_controls();
         graph.origins = graph.data.items.iter().map(|&tensor| graph.follow_back(tensor)).collect();
         graph.consumers = graph.find_consumers();
         graph
@@ -175,7 +186,7 @@ impl<'a> Graph<'a> {
         self.data.of(node)
     }
 
-    /// The data inputs with swap ops followed back: those of the original graph.
+    /// The data inputs with added ops followed back: those of the original graph.
     pub fn origins(&self, node: NodeId) -> &[Tensor] {
         &self.origins[self.data.range(node)]
     }
@@ -207,6 +218,18 @@ impl<'a> Graph<'a> {
         let control = self.control(node).iter().filter(move |control| control.added || added);
         let data = self.data(node).iter().filter(move |tensor| added || !self.is_original(tensor.node));
         data.map(|tensor| tensor.node).chain(control.map(|control| control.from))
+    }
+
+    /// What a node is behind in an order of the nodes: all its inputs, and a recomputed op its original too. So who reads
+    /// the copy in the original's place is behind both, and one order serves the original graph as well.
+    pub fn is_behind(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        self.sources(node).chain(self.copies.original_of(node))
+    }
+
+    /// The nodes of the original graph that an added op stands for or hands on.
+    pub fn stands_for(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        let swapped = if self.role(node).is_swap() { self.origins(node) } else { &[] };
+        swapped.iter().map(|tensor| tensor.node).chain(self.copies.original_of(node))
     }
 
     /// Whether an edge closes a loop: the one kind that may lie on a cycle.
@@ -263,6 +286,24 @@ impl<'a> Graph<'a> {
         }
     }
 
+    /// Tells the control inputs that a recomputed op has from its original from those that were added.
+    fn mark_copied_controls(&mut self) {
+        for &(copy, original) in self.copies.by_copy() {
+            let mut before: Vec<NodeId> = self
+                .control
+                .of(original)
+                .iter()
+                .filter(|control| !control.added)
+                .map(|control| control.from)
+                .collect();
+            before.sort_unstable();
+            let range = self.control.range(copy);
+            for control in &mut self.control.items[range] {
+                control.added = before.binary_search(&control.from).is_err();
+            }
+        }
+    }
+
     /// An input's node, by the names of the rewritten graph.
     pub fn resolve(&self, input: &'a str) -> Option<(Input<'a>, NodeId)> {
         let input = Input::parse(input)?;
@@ -270,7 +311,7 @@ impl<'a> Graph<'a> {
         self.names.get(name).map(|&node| (input, node))
     }
 
-    /// The tensor that a swap op's output is; any other tensor is itself.
+    /// The tensor that an added op's output is; any other tensor is itself.
     fn follow_back(&self, tensor: Tensor) -> Tensor {
         let mut tensor = tensor;
         // By their form a swap-in reads a swap-out at most.
@@ -280,7 +321,11 @@ impl<'a> Graph<'a> {
                 _ => break,
             }
         }
-        tensor
+        // A recomputed op names an original node and no other, so this is the end.
+        match self.copies.original_of(tensor.node) {
+            Some(original) => Tensor { node: original, ..tensor },
+            None => tensor,
+        }
     }
 
     fn find_consumers(&self) -> Lists<NodeId> {

@@ -10,6 +10,9 @@
 //!   and is read in the tensor's place. Its control inputs are its triggers.
 //! * `lms/swap_out/<node>/<output>`: the same for the tensor on its way out, where something waits for the copy's end.
 //! * `lms/order/<number>`: a `NoOp`, by which an op waits for others.
+//! * `lms/recompute/<node>/<number>`: a second copy of the node, whose outputs are read in place of the node's. It has
+//!   the node's op, device and attributes, the mark `_lms_recompute` with the number, inputs that lead back to what the
+//!   node reads, the node's control inputs, and triggers.
 //!
 //! # Kinds of violations
 //!
@@ -31,14 +34,15 @@
 //! | `wrong_tensor` | a data input reads another tensor | `reads` |
 //! | `lost_control` | a control input is gone | `controls` |
 //! | `unknown_added_op` | a node under `lms/` of no known kind | `form` |
-//! | `added_name` | an added op's name does not say what it is | `form` |
-//! | `added_op` | an added op has the wrong op or attributes | `form` |
-//! | `added_inputs` | an added op has the wrong inputs | `form` |
-//! | `added_device` | an added op is not on its owner's host | `form` |
+//! | `added_name` | an added op's name does not say what it is | `form`, `recompute` |
+//! | `added_op` | an added op has the wrong op or attributes | `form`, `recompute` |
+//! | `added_inputs` | an added op has the wrong inputs | `form`, `recompute` |
+//! | `added_device` | an added op is not where it must be | `form`, `recompute` |
+//! | `unrepeatable` | an op is run again that may not give the same | `repeatable` |
 //! | `persistent` | a variable or a handle is swapped | `swappable` |
 //! | `ref_type` | a reference is swapped | `swappable` |
 //! | `unswappable_type` | a string, resource or variant is swapped | `swappable` |
-//! | `unknown_op` | nothing says what type a swapped tensor has | `swappable` |
+//! | `unknown_op` | an op whose definition a rule needs is not known | `swappable`, `repeatable` |
 //! | `cycle` | nodes wait for one another | `acyclic` |
 //! | `frame` | an added edge leads into or out of a loop | `frames` |
 //! | `iteration` | an added edge leads to the next iteration | `frames` |
@@ -48,8 +52,10 @@
 
 mod acyclic;
 mod branches;
+mod buffers;
 mod conditions;
 mod controls;
+mod copies;
 mod form;
 mod frames;
 mod graph;
@@ -57,12 +63,16 @@ mod names;
 mod new_work;
 mod op_facts;
 mod reads;
+mod recompute;
 mod ref_order;
+mod repeatable;
 mod report;
 mod same_file;
 mod same_nodes;
 mod step;
 mod swappable;
+mod triggers;
+mod unrepeatable_ops;
 
 #[cfg(test)]
 mod tests;
@@ -128,6 +138,8 @@ pub fn check_with(
     let mut outputs = op_facts::Outputs::default();
     form::check(&graph, &mut outputs, &mut report);
     swappable::check(&graph, &mut outputs, &mut report);
+    recompute::check(&graph, &mut report);
+    repeatable::check(&graph, &mut outputs, &mut report);
     let Some(order) = acyclic::order(&graph, &mut report) else {
         return Err(report.into_error());
     };
@@ -165,6 +177,7 @@ fn count(graph: &Graph<'_>) -> Verified {
             Role::SwapIn => verified.swap_ins += 1,
             Role::SwapOut => verified.swap_outs += 1,
             Role::Order => verified.order_ops += 1,
+            Role::Recomputed => verified.recomputed_ops += 1,
             Role::Unknown => {}
         }
         if graph.role(node).is_swap() {
@@ -177,6 +190,7 @@ fn count(graph: &Graph<'_>) -> Verified {
         let added = graph.control(node).iter().filter(|control| control.added);
         verified.added_control_edges += added.count();
     }
+    verified.recomputed_nodes = graph.copies.originals();
     swapped.sort_unstable();
     swapped.dedup();
     verified.swapped_tensors = swapped.len();

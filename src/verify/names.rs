@@ -103,6 +103,8 @@ pub(super) enum AddedName<'a> {
     SwapOut(&'a str, u32),
     /// `lms/order/<number>`.
     Order,
+    /// `lms/recompute/<node>/<number>`.
+    Recomputed(&'a str, u32),
 }
 
 /// Where the names of all added ops begin.
@@ -114,6 +116,8 @@ pub(super) const SWAP_IN_PREFIX: &str = "lms/swap_in/";
 pub(super) const SWAP_OUT_PREFIX: &str = "lms/swap_out/";
 /// See [`SWAP_IN_PREFIX`].
 pub(super) const ORDER_PREFIX: &str = "lms/order/";
+/// See [`SWAP_IN_PREFIX`].
+pub(super) const RECOMPUTED_PREFIX: &str = "lms/recompute/";
 
 impl<'a> AddedName<'a> {
     /// Reads the name of an added op.
@@ -127,6 +131,13 @@ impl<'a> AddedName<'a> {
         if let Some(rest) = name.strip_prefix(SWAP_OUT_PREFIX) {
             let (node, output) = rest.rsplit_once('/')?;
             return Some(AddedName::SwapOut(node, number(output)?));
+        }
+        if let Some(rest) = name.strip_prefix(RECOMPUTED_PREFIX) {
+            let (node, digits) = rest.rsplit_once('/')?;
+            // `07` beside `7` would be two copies with one number.
+            let plain = digits == "0" || !digits.starts_with('0');
+            let number = number(digits).filter(|_| plain && !node.is_empty())?;
+            return Some(AddedName::Recomputed(node, number));
         }
         number(name.strip_prefix(ORDER_PREFIX)?).map(|_| AddedName::Order)
     }
@@ -172,8 +183,13 @@ mod tests {
         assert_eq!(AddedName::parse("lms/swap_in/a/b/1_2"), Some(AddedName::SwapIn("a/b", 1)));
         assert_eq!(AddedName::parse("lms/swap_out/a/b/1"), Some(AddedName::SwapOut("a/b", 1)));
         assert_eq!(AddedName::parse("lms/order/7"), Some(AddedName::Order));
+        assert_eq!(AddedName::parse("lms/recompute/a/b/10"), Some(AddedName::Recomputed("a/b", 10)));
+        assert_eq!(AddedName::parse("lms/recompute/a/0"), Some(AddedName::Recomputed("a", 0)));
         for other in ["lms/swap_in/a/0", "lms/swap_in/0_0", "lms/order/", "lms/order/x", "lms/", "a"] {
             assert_eq!(AddedName::parse(other), None, "{other}");
+        }
+        for other in ["", "a", "a/", "a/x", "a/-1", "a/07", "/0", "0", "a/0:1"] {
+            assert_eq!(AddedName::parse(&format!("lms/recompute/{other}")), None, "{other}");
         }
     }
 }

@@ -5,12 +5,16 @@
 //! training step runs anyway is no new work for it, so edges within it are free, as long as nothing outside of the step
 //! needs B too: an initializer shares variables with the step.
 //!
+//! A swap op or a recomputed op brings its triggers and those of the added ops that it reads. What it stands for was
+//! needed by its reader before, and so was what that reads.
+//!
 //! Most edges are from an ancestor, and bring nothing. So the pass goes backwards from 64 targets at a time, with
 //! one set of bits for "the target needed it already" and one for "it would be new", and ends as soon as
 //! there is no target left above and nothing new below.
 
-use super::graph::{Graph, NodeId, Tensor};
+use super::graph::{Graph, NodeId};
 use super::report::{Report, ViolationKind};
+use super::triggers::Triggers;
 
 /// Looks at what each added edge brings. `step` marks what the train op needs, if it is known.
 pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], step: Option<&[bool]>, report: &mut Report) {
@@ -20,6 +24,7 @@ pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], step: Option<&[bool]>, 
     }
     let mut pass = Pass {
         graph,
+        triggers: Triggers::find(graph, order, step),
         order,
         position,
         step,
@@ -27,6 +32,7 @@ pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], step: Option<&[bool]>, 
         has_loops: graph.ids().any(|node| graph.is_loop_header(node)),
         needed: vec![0; order.len()],
         new: vec![0; order.len()],
+        sources: Vec::new(),
     };
     let mut targets: Vec<NodeId> = order
         .iter()
@@ -61,6 +67,7 @@ fn only_in_step(graph: &Graph<'_>, order: &[NodeId], step: &[bool]) -> Vec<bool>
 
 struct Pass<'g, 'a> {
     graph: &'g Graph<'a>,
+    triggers: Triggers,
     order: &'g [NodeId],
     position: Vec<u32>,
     step: Option<&'g [bool]>,
@@ -70,6 +77,8 @@ struct Pass<'g, 'a> {
     needed: Vec<u64>,
     /// Which need it in the rewritten graph only.
     new: Vec<u64>,
+    /// Room for the sources of one node.
+    sources: Vec<NodeId>,
 }
 
 impl Pass<'_, '_> {
@@ -83,21 +92,37 @@ impl Pass<'_, '_> {
     }
 
     /// Where the edges come from that may bring something to an original node.
-    ///
-    /// A swap's tensor is what the node needed before, so of a swap only the triggers count.
     fn brought_by(&self, node: NodeId) -> Vec<NodeId> {
         let graph = self.graph;
-        let mut found = Vec::new();
-        for &Tensor { node: mut from, .. } in graph.data(node) {
-            while graph.role(from).is_swap() {
-                found.extend(graph.control(from).iter().map(|control| control.from));
-                let Some(read) = graph.data(from).first() else { break };
-                from = read.node;
+        let only_in_step = self.only_in_step(node);
+        let mut found = self.triggers.brought_by_data(graph, node, only_in_step);
+        for control in graph.control(node).iter().filter(|control| control.added) {
+            found.push(control.from);
+            found.extend(graph.stands_for(control.from));
+        }
+        found.retain(|&from| !(only_in_step && self.in_step(from)));
+        found
+    }
+
+    /// Where what is new goes on to from a node: all that a step must run which runs the node.
+    fn hand_on(&self, node: NodeId, mut to: impl FnMut(NodeId)) {
+        let graph = self.graph;
+        let stands_for_another = graph.stands_for(node).next().is_some();
+        // Who reads such an op runs what it stands for too; that goes on from the reader.
+        for tensor in graph.data(node) {
+            if !stands_for_another || !graph.is_original(tensor.node) {
+                to(tensor.node);
             }
         }
-        found.extend(graph.control(node).iter().filter(|control| control.added).map(|control| control.from));
-        found.retain(|&from| !(self.in_step(from) && self.only_in_step(node)));
-        found
+        if graph.is_original(node) {
+            graph.origins(node).iter().for_each(|tensor| to(tensor.node));
+        }
+        for control in graph.control(node) {
+            if control.added || !stands_for_another {
+                to(control.from);
+            }
+            graph.stands_for(control.from).for_each(&mut to);
+        }
     }
 
     fn run(&mut self, targets: &[NodeId], report: &mut Report) {
@@ -170,12 +195,19 @@ impl Pass<'_, '_> {
                 }
             }
             if new != 0 {
-                for from in graph.sources(node) {
+                let mut sources = std::mem::take(&mut self.sources);
+                self.hand_on(node, |from| sources.push(from));
+                for from in sources.drain(..) {
+                    let new = if self.in_step(from) { new & !of_step } else { new };
+                    if new == 0 {
+                        continue;
+                    }
                     let before = self.new[from as usize] | self.needed[from as usize];
                     self.new[from as usize] |= new;
                     lowest_new = lowest_new.min(self.position[from as usize]);
                     again |= graph.is_back_edge(from, node) && before | new != before;
                 }
+                self.sources = sources;
             }
             // With loops a later sweep may come by here again, so all sweeps go all the way.
             let end = if self.has_loops { 0 } else { lowest_new };

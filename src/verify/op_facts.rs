@@ -37,6 +37,8 @@ pub(super) struct OpFacts<'a> {
     pub reads_values: bool,
     /// Whether it has a side effect, a state, or something to be fed: also if it is not known.
     pub is_needy: bool,
+    /// Runs a function: it is the name of one, or has one as an attribute.
+    pub runs_function: bool,
 }
 
 /// Of which data inputs an op may give out the buffer, or a part of it, without a copy.
@@ -76,6 +78,10 @@ impl Passes {
             (true, false) => Passes::All,
         }
     }
+}
+
+fn has_function(info: &OpInfo) -> bool {
+    info.def().attr.iter().any(|attr| matches!(attr.r#type.as_str(), "func" | "list(func)"))
 }
 
 fn has_ref(args: &[ArgDef]) -> bool {
@@ -135,7 +141,7 @@ const READ_REF: &[&str] = &[
 ];
 
 impl<'a> OpFacts<'a> {
-    fn new(op: &str, info: Option<&'a OpInfo>) -> OpFacts<'a> {
+    fn new(op: &str, info: Option<&'a OpInfo>, is_function: bool) -> OpFacts<'a> {
         let flow = match op.strip_prefix("Ref").unwrap_or(op) {
             "Switch" | "_SwitchN" => Flow::Switch,
             "Merge" | "_XlaMerge" => Flow::Merge,
@@ -156,6 +162,7 @@ impl<'a> OpFacts<'a> {
             passes: Passes::of(op, info),
             reads_values: !READ_NO_VALUES.contains(&op),
             is_needy: matches!(op, "Placeholder" | "PlaceholderV2") || info.is_none_or(OpInfo::is_stateful),
+            runs_function: is_function || info.is_none_or(has_function),
         }
     }
 
@@ -182,8 +189,9 @@ impl<'a> OpTable<'a> {
         for node in 0..nodes.len() {
             let op = nodes.op(node);
             let place = *known.entry(op).or_insert_with(|| {
-                let info = ops.get(op).or_else(|| by_name.get(op).copied());
-                table.facts.push(OpFacts::new(op, info));
+                let builtin = ops.get(op);
+                let function = by_name.get(op).copied().filter(|_| builtin.is_none());
+                table.facts.push(OpFacts::new(op, builtin.or(function), function.is_some()));
                 table.facts.len() as u32 - 1
             });
             table.of_node.push(place);
@@ -248,4 +256,9 @@ impl Outputs {
 /// What a node takes in; none if its attributes do not say.
 pub(super) fn inputs(nodes: Nodes<'_>, info: &OpInfo, node: u32) -> Option<Vec<Port>> {
     info.input_ports(&NodeAttrs { nodes, node }).ok()
+}
+
+/// What a node gives out; none if its attributes do not say.
+pub(super) fn outputs(nodes: Nodes<'_>, info: &OpInfo, node: u32) -> Option<Vec<Port>> {
+    info.output_ports(&NodeAttrs { nodes, node }).ok()
 }

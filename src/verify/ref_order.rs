@@ -7,8 +7,9 @@
 //!
 //! A swap of a buffer copies it. Who read the buffer after an update must not read a copy from before it.
 
+use super::buffers::Buffers;
 use super::frames::{FrameId, Frames};
-use super::graph::{Graph, NONE, NodeId};
+use super::graph::{Graph, NodeId};
 use super::op_facts::{self, Flow};
 use super::report::{Report, ViolationKind};
 use super::step;
@@ -30,9 +31,10 @@ pub(super) fn check(
     match in_step {
         Some(in_step) => updates.retain(|update| in_step[update.node as usize]),
         None => {
-            // A step that swaps runs the tensors' producers; an update that no such tensor leads to is none of its ops.
-            let swaps = graph.ids().filter(|&node| graph.role(node).is_swap());
-            let producers = swaps.flat_map(|swap| graph.origins(swap)).map(|tensor| tensor.node).collect();
+            // A step that swaps runs the tensors' producers, and one that reads a copy runs the original; an update that
+            // none of these leads to is none of its ops. What an original led to may now follow its copy.
+            let copies = graph.copies.by_copy().iter().map(|&(copy, _)| copy);
+            let producers = graph.ids().flat_map(|node| graph.stands_for(node)).chain(copies).collect();
             let of_step = step::after(graph, producers);
             updates.retain(|update| of_step[update.node as usize]);
         }
@@ -76,67 +78,11 @@ struct Use {
     node: NodeId,
 }
 
-/// Which nodes give out a variable's buffer. Variables that one op may give out by turns count as one.
-struct Buffers {
-    /// For each node a node nearer to the one that stands for its buffer; [`NONE`] for nodes that give out no buffer.
-    nearer: Vec<NodeId>,
-}
-
-impl Buffers {
-    fn find(graph: &Graph<'_>) -> Buffers {
-        let mut buffers = Buffers { nearer: vec![NONE; graph.len() as usize] };
-        let mut open: Vec<NodeId> = graph.ids().filter(|&node| graph.op(node).is_ref_variable).collect();
-        for &variable in &open {
-            buffers.nearer[variable as usize] = variable;
-        }
-        while let Some(node) = open.pop() {
-            for &to in graph.consumers(node) {
-                let passes = graph.op(to).passes;
-                let mut inputs = graph.data(to).iter().enumerate();
-                if !inputs.any(|(slot, tensor)| tensor.node == node && passes.takes(slot)) {
-                    continue;
-                }
-                if buffers.nearer[to as usize] == NONE {
-                    buffers.nearer[to as usize] = node;
-                    open.push(to);
-                } else {
-                    buffers.join(to, node);
-                }
-            }
-        }
-        buffers
-    }
-
-    /// The node that stands for the buffer that a node gives out.
-    fn of(&mut self, node: NodeId) -> Option<NodeId> {
-        let mut at = node;
-        if self.nearer[at as usize] == NONE {
-            return None;
-        }
-        loop {
-            let nearer = self.nearer[at as usize];
-            if nearer == at {
-                return Some(at);
-            }
-            // Halving the way keeps later walks short.
-            self.nearer[at as usize] = self.nearer[nearer as usize];
-            at = nearer;
-        }
-    }
-
-    fn join(&mut self, a: NodeId, b: NodeId) {
-        if let (Some(a), Some(b)) = (self.of(a), self.of(b)) {
-            // The first in the file stands for both.
-            self.nearer[a.max(b) as usize] = a.min(b);
-        }
-    }
-}
-
 /// The ops that may write to a variable's buffer.
 fn updates(graph: &Graph<'_>, buffers: &mut Buffers) -> Vec<Use> {
     let mut updates = Vec::new();
     for node in graph.ids().filter(|&node| graph.op(node).may_write_refs()) {
-        let reads_buffer = |tensor: &super::graph::Tensor| buffers.nearer[tensor.node as usize] != NONE;
+        let reads_buffer = |tensor: &super::graph::Tensor| buffers.gives(tensor.node);
         if !graph.data(node).iter().any(reads_buffer) {
             continue;
         }
@@ -258,7 +204,7 @@ impl<'g, 'a> Reach<'g, 'a> {
     fn find_stale(&mut self, buffers: &Buffers) {
         self.stale.fill(0);
         let graph = self.graph;
-        let gives_on = |node: NodeId| buffers.nearer[node as usize] != NONE;
+        let gives_on = |node: NodeId| buffers.gives(node);
         let mut again = true;
         while again {
             again = false;

@@ -15,11 +15,16 @@ pub struct Verified {
     pub swap_outs: usize,
     /// Ops that only order others.
     pub order_ops: usize,
+    /// Second copies of original nodes.
+    pub recomputed_ops: usize,
+    /// Different original nodes that have second copies.
+    pub recomputed_nodes: usize,
     /// Different tensors that leave.
     pub swapped_tensors: usize,
-    /// Data inputs of original nodes that read a swap op in place of the tensor.
+    /// Data inputs of original nodes that read an added op in place of the tensor.
     pub rewired_inputs: usize,
-    /// Control inputs that were added, those of added ops included.
+    /// Control inputs that were added, those of added ops included. Those that a recomputed op has from its original
+    /// are not.
     pub added_control_edges: usize,
 }
 
@@ -56,6 +61,8 @@ pub enum ViolationKind {
     AddedInputs,
     /// An added op is not on a host device in its owner's task.
     AddedDevice,
+    /// An op is run again that may not give the same again, or does more than give it.
+    Unrepeatable,
     /// A node has more or fewer data inputs than before.
     InputCount,
     /// A data input reads another tensor.
@@ -102,6 +109,7 @@ impl ViolationKind {
             ViolationKind::AddedOp => "added_op",
             ViolationKind::AddedInputs => "added_inputs",
             ViolationKind::AddedDevice => "added_device",
+            ViolationKind::Unrepeatable => "unrepeatable",
             ViolationKind::InputCount => "input_count",
             ViolationKind::WrongTensor => "wrong_tensor",
             ViolationKind::LostControl => "lost_control",

@@ -24,6 +24,8 @@ fn what_was_added_is_counted() {
     rewritten.swap_out("b").node("lms/order/0", "NoOp", "^lms/swap_out/b/0").inputs("d", "c ^a ^lms/order/0");
     let verified = accepts(&chain(), &rewritten);
     let expected = Verified {
+        recomputed_ops: 0,
+        recomputed_nodes: 0,
         nodes: 5,
         swap_ins: 1,
         swap_outs: 1,

@@ -30,7 +30,7 @@ fn a_swap_in_may_read_the_swap_out() {
 #[test]
 fn what_lms_ops_there_are_is_known() {
     refuses_with(ViolationKind::UnknownAddedOp, |build| {
-        build.node("lms/recompute/a", "Relu", "x");
+        build.node("lms/repeat/a", "Relu", "x");
     });
 }
 

@@ -141,7 +141,7 @@ fn node_of(input: &str) -> &str {
 }
 
 /// All that a node needs, itself aside, without loops' own edges.
-fn ancestors(build: &Build, node: usize) -> BTreeSet<usize> {
+pub fn ancestors(build: &Build, node: usize) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
     let mut open = vec![node];
     while let Some(node) = open.pop() {
@@ -220,20 +220,127 @@ pub fn random_rewrite(original: &Build, random: &mut Random) -> Build {
             }
         }
     }
+    random_copies(original, &mut build, random);
     build
+}
+
+/// A recomputed op of a random rewrite.
+struct Copied {
+    node: usize,
+    name: String,
+    /// What it waits for beyond what its original needs, by way of what it reads too.
+    triggers: BTreeSet<usize>,
+}
+
+/// Whether a node's output may be the variable's buffer.
+fn gives_buffer(original: &Build, node: usize) -> bool {
+    let NodeDef { op, input, .. } = &original.graph.node[node];
+    let passes = ["Identity", "Switch", "Merge", "Enter", "Exit", "NextIteration"].contains(&op.as_str());
+    let reads = || {
+        let names = input.iter().filter(|input| !input.starts_with('^')).map(|input| node_of(input));
+        names.map(|name| original.graph.node.iter().position(|node| node.name == name).unwrap())
+    };
+    op == "VariableV2" || passes && reads().any(|from| from < node && gives_buffer(original, from))
+}
+
+/// Whether a second execution of a node gives the same.
+fn can_run_again(original: &Build, node: usize) -> bool {
+    let NodeDef { op, input, .. } = &original.graph.node[node];
+    let reads_buffer = |input: &String| {
+        let from = original.graph.node.iter().position(|node| node.name == node_of(input)).unwrap();
+        gives_buffer(original, from)
+    };
+    matches!(op.as_str(), "Relu" | "AddV2" | "Identity")
+        && !input.iter().filter(|input| !input.starts_with('^')).any(reads_buffer)
+}
+
+/// Lets some nodes read copies of what they read, which may read older copies or tensors that are swapped in for them.
+fn random_copies(original: &Build, build: &mut Build, random: &mut Random) {
+    let mut copies: Vec<Copied> = Vec::new();
+    for consumer in 0..original.graph.node.len() {
+        let to = &original.graph.node[consumer];
+        if matches!(to.op.as_str(), "NextIteration" | "Merge" | "AssignAdd" | "Exit" | "LoopCond") {
+            continue;
+        }
+        let before = ancestors(original, consumer);
+        for slot in 0..to.input.len() {
+            let name = &to.input[slot];
+            let node = original.graph.node.iter().position(|node| node.name == *name);
+            let Some(node) = node.filter(|&node| can_run_again(original, node)) else { continue };
+            let near = |from: usize| block(&original.graph.node[from].name) == block(name);
+            if !near(consumer) || build.graph.node[consumer].input[slot] != *name || !random.chance(60) {
+                continue;
+            }
+            let of_this: Vec<&Copied> =
+                copies.iter().filter(|copy| copy.node == node && copy.triggers.is_subset(&before)).collect();
+            if let Some(known) = random.pick(&of_this).filter(|_| random.chance(30)) {
+                build.graph.node[consumer].input[slot] = known.name.clone();
+                continue;
+            }
+            let mut copy = Copied {
+                node,
+                name: format!("lms/recompute/{name}/{}", copies.len()),
+                triggers: BTreeSet::new(),
+            };
+            let mut inputs = Vec::new();
+            for (place, input) in original.graph.node[node].input.iter().enumerate() {
+                let from = original.graph.node.iter().position(|node| node.name == *input);
+                let older: Vec<&Copied> = copies
+                    .iter()
+                    .filter(|older| {
+                        Some(older.node) == from && near(older.node) && older.triggers.is_subset(&before)
+                    })
+                    .collect();
+                let swappable = |from: &usize| {
+                    near(*from)
+                        && matches!(original.graph.node[*from].op.as_str(), "Relu" | "AddV2" | "Merge")
+                };
+                if let Some(older) = random.pick(&older).filter(|_| random.chance(60)) {
+                    inputs.push(older.name.clone());
+                    copy.triggers.extend(&older.triggers);
+                } else if let Some(from) = from.filter(swappable).filter(|_| random.chance(30)) {
+                    // Numbers beyond those that the other swap-ins have.
+                    let swap = format!("lms/swap_in/{input}/0_{}", 1000 * (place + 1) + copies.len());
+                    build.swap(&swap, input).device(&swap, &host_of(original, from));
+                    inputs.push(swap);
+                } else {
+                    inputs.push(input.clone());
+                }
+            }
+            let behind: Vec<usize> =
+                before.iter().copied().filter(|&from| from > node && near(from)).collect();
+            if let Some(&trigger) = random.pick(&behind) {
+                inputs.push(format!("^{}", original.graph.node[trigger].name));
+                copy.triggers.insert(trigger);
+            }
+            build.recompute(name, copies.len() as u32, &inputs.join(" "));
+            build.graph.node[consumer].input[slot] = copy.name.clone();
+            copies.push(copy);
+        }
+    }
 }
 
 #[test]
 fn random_rewrites_are_accepted() {
-    let mut swaps = 0;
+    let (mut swaps, mut copies, mut chains, mut of_swaps, mut inside) = (0, 0, 0, 0, 0);
     for seed in 0..300 {
         let mut random = Random::new(seed);
         let original = random_graph(&mut random);
         let rewritten = random_rewrite(&original, &mut random);
         match verify(&original, &rewritten) {
-            Ok(verified) => swaps += verified.swap_ins,
+            Ok(verified) => {
+                swaps += verified.swap_ins;
+                copies += verified.recomputed_ops;
+            }
             Err(error) => panic!("seed {seed}: {error}"),
         }
+        for copy in rewritten.graph.node.iter().filter(|node| node.name.starts_with("lms/recompute/")) {
+            let reads = |prefix: &str| usize::from(copy.input.iter().any(|input| input.starts_with(prefix)));
+            chains += reads("lms/recompute/");
+            of_swaps += reads("lms/swap_in/");
+            inside += usize::from(copy.name.matches('/').count() > 3);
+        }
     }
-    assert!(swaps > 500, "{swaps}");
+    assert!(swaps > 500 && copies > 500, "{swaps} {copies}");
+    assert!(chains > 100 && of_swaps > 50 && inside > 100, "{chains} {of_swaps} {inside}");
 }

@@ -8,6 +8,7 @@ mod generate;
 mod inputs;
 mod large;
 mod mutate;
+mod recompute;
 mod ref_order;
 mod work;
 
@@ -71,6 +72,16 @@ impl Build {
 
     fn swap(&mut self, name: &str, inputs: &str) -> &mut Build {
         self.node(name, "PreventGradient", inputs).device(name, HOST)
+    }
+
+    /// Adds a copy of a node with these inputs.
+    fn recompute(&mut self, node: &str, number: u32, inputs: &str) -> &mut Build {
+        let mut copy = self.get(node).clone();
+        copy.name = format!("lms/recompute/{node}/{number}");
+        copy.input = inputs.split_whitespace().map(str::to_string).collect();
+        copy.attr.insert("_lms_recompute".to_string(), AttrValue { value: Some(Value::I(number.into())) });
+        self.graph.node.push(copy);
+        self
     }
 
     fn get(&mut self, name: &str) -> &mut NodeDef {

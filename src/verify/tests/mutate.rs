@@ -1,6 +1,6 @@
 //! One thing wrong in a rewritten graph: the checker says no.
 
-use super::generate::{Random, random_graph, random_rewrite};
+use super::generate::{Random, ancestors, random_graph, random_rewrite};
 use super::*;
 
 /// Changes one thing. Returns whether that does harm; none if the graph has nothing for this mutation.
@@ -24,13 +24,32 @@ fn data_inputs(node: &NodeDef) -> usize {
     node.input.iter().filter(|input| !input.starts_with('^')).count()
 }
 
+fn is_copy(node: &NodeDef) -> bool {
+    node.name.starts_with("lms/recompute/")
+}
+
+/// The node that a recomputed op is a copy of.
+fn copied(copy: &str) -> Option<&str> {
+    Some(copy.strip_prefix("lms/recompute/")?.rsplit_once('/')?.0)
+}
+
 /// The tensor that an input leads back to.
 fn origin(build: &Build, input: &str) -> String {
     let mut tensor = input.strip_suffix(":0").unwrap_or(input).to_string();
-    while let Some(swap) = build.graph.node.iter().find(|node| is_added(node) && node.name == tensor) {
-        tensor = swap.input[0].clone();
+    while let Some(added) = build.graph.node.iter().find(|node| is_added(node) && node.name == tensor) {
+        tensor = copied(&added.name).unwrap_or(&added.input[0]).to_string();
     }
     tensor
+}
+
+/// The original nodes that read a recomputed op, or copies of it.
+fn readers(build: &Build, original: &Build, copy: &str) -> Vec<usize> {
+    let reads = |node: &&NodeDef| node.input.iter().any(|input| input == copy);
+    let of = |reader: &NodeDef| match original.graph.node.iter().position(|node| node.name == reader.name) {
+        Some(place) => vec![place],
+        None => readers(build, original, &reader.name),
+    };
+    build.graph.node.iter().filter(reads).flat_map(of).collect()
 }
 
 const MUTATIONS: &[(&str, Mutation)] = &[
@@ -213,6 +232,130 @@ const MUTATIONS: &[(&str, Mutation)] = &[
     ("name another train op", |build, _, _| {
         build.train_op = Some(build.train_op.as_ref().map_or("x".to_string(), |name| format!("{name}x")));
         Some(true)
+    }),
+    ("read another tensor in a copy", |build, original, random| {
+        let node = node_where(build, random, is_copy)?;
+        let slot = random.below(data_inputs(&build.graph.node[node]));
+        let tensor = random.pick(&original.graph.node)?.name.clone();
+        let before = origin(build, &build.graph.node[node].input[slot]);
+        build.graph.node[node].input[slot] = tensor.clone();
+        Some(tensor != before)
+    }),
+    ("read another output of a copy", |build, _, random| {
+        let reads = |node: &NodeDef| node.input.iter().any(|input| input.starts_with("lms/recompute/"));
+        let node = node_where(build, random, reads)?;
+        let input =
+            build.graph.node[node].input.iter_mut().find(|input| input.starts_with("lms/recompute/"))?;
+        input.push_str(":1");
+        Some(true)
+    }),
+    ("drop a mark", |build, _, random| {
+        let node = node_where(build, random, is_copy)?;
+        build.graph.node[node].attr.remove("_lms_recompute")?;
+        Some(true)
+    }),
+    ("change a mark", |build, _, random| {
+        let node = node_where(build, random, is_copy)?;
+        let mark = AttrValue { value: Some(Value::I(random.below(1000) as i64 + 1_000_000)) };
+        build.graph.node[node].attr.insert("_lms_recompute".to_string(), mark);
+        Some(true)
+    }),
+    ("change a copy", |build, _, random| {
+        let node = node_where(build, random, is_copy)?;
+        let node = &mut build.graph.node[node];
+        match random.below(4) {
+            0 => node.attr.insert("T".to_string(), AttrValue { value: Some(Value::Type(2)) }),
+            1 => node.attr.insert("_y".to_string(), AttrValue { value: Some(Value::B(true)) }),
+            2 => node.attr.remove("T"),
+            _ => {
+                node.experimental_debug_info = Some(Default::default());
+                None
+            }
+        };
+        Some(true)
+    }),
+    ("move a copy", |build, _, random| {
+        let node = node_where(build, random, is_copy)?;
+        build.graph.node[node].device += "/device:GPU:3";
+        Some(true)
+    }),
+    ("drop a control input of a copy", |build, original, random| {
+        let node = node_where(build, random, is_copy)?;
+        let of = copied(&build.graph.node[node].name)?.to_string();
+        let of = original.graph.node.iter().find(|node| node.name == of)?;
+        let wait = of.input.iter().find(|input| input.starts_with('^'))?;
+        build.graph.node[node].input.retain(|input| input != wait);
+        Some(true)
+    }),
+    ("drop a trigger of a copy", |build, original, random| {
+        let node = node_where(build, random, is_copy)?;
+        let of = copied(&build.graph.node[node].name)?.to_string();
+        let of = original.graph.node.iter().find(|node| node.name == of)?;
+        build.graph.node[node].input.retain(|input| !input.starts_with('^') || of.input.contains(input));
+        Some(false)
+    }),
+    ("copy another node", |build, original, random| {
+        let node = node_where(build, random, is_copy)?;
+        let before = build.graph.node[node].name.clone();
+        let other = &random.pick(&original.graph.node)?.name;
+        let after = format!("lms/recompute/{other}/{}", before.rsplit_once('/')?.1);
+        build.graph.node[node].name = after.clone();
+        build
+            .graph
+            .node
+            .iter_mut()
+            .flat_map(|node| &mut node.input)
+            .filter(|input| **input == before)
+            .for_each(|input| *input = after.clone());
+        Some(before != after)
+    }),
+    ("make a copy wait for its reader", |build, original, random| {
+        let node = node_where(build, random, is_copy)?;
+        let reader = *readers(build, original, &build.graph.node[node].name).first()?;
+        build.graph.node[node].input.push(format!("^{}", original.graph.node[reader].name));
+        Some(true)
+    }),
+    ("copy what must not run again", |build, original, random| {
+        let node = ["x", "v", "v/read", "update"][random.below(4)];
+        let inputs = original.graph.node.iter().find(|found| found.name == node)?.input.join(" ");
+        build.recompute(node, 7777, &inputs);
+        Some(true)
+    }),
+    ("draw random numbers again", |build, original, random| {
+        // The op of an original with a copy is another one in both graphs.
+        let node = node_where(build, random, is_copy)?;
+        let of = copied(&build.graph.node[node].name)?.to_string();
+        let mut before = original.clone();
+        for build in [&mut before, &mut *build] {
+            for node in &mut build.graph.node {
+                if node.name == of || copied(&node.name) == Some(&of) {
+                    node.op = "RandomUniform".into();
+                }
+            }
+        }
+        assert!(verify(&before, build).is_err(), "{of}");
+        Some(true)
+    }),
+    ("trigger a copy from a branch or a loop", |build, original, random| {
+        let outside = |node: &NodeDef| is_copy(node) && node.name.matches('/').count() == 3;
+        let node = node_where(build, random, outside)?;
+        let inside = |node: &NodeDef| ["/t", "/f", "/b"].iter().any(|part| node.name.contains(part));
+        let from = node_where(original, random, inside)?;
+        build.graph.node[node].input.push(format!("^{}", original.graph.node[from].name));
+        Some(true)
+    }),
+    ("trigger a copy by what its readers do not need", |build, original, random| {
+        let node = node_where(build, random, is_copy)?;
+        if original.train_op.is_some() {
+            return None;
+        }
+        let predicate = original.graph.node.iter().position(|node| node.name == "p")?;
+        let of = &build.graph.node[node].name;
+        let in_loop = of.contains("/b");
+        let needed = |reader: &usize| ancestors(original, *reader).contains(&predicate);
+        let harm = in_loop || !readers(build, original, of).iter().all(needed);
+        build.graph.node[node].input.push("^p".to_string());
+        Some(harm)
     }),
 ];
 
