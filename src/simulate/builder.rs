@@ -387,6 +387,7 @@ impl<'a> Builder<'a> {
             reads: rows(&self.reads),
             successors: rows(&self.edges),
             persistent: self.outline.persistent.clone(),
+            initial: self.outline.initial.clone(),
             tensors: self.tensors,
             ops: self.ops,
         }

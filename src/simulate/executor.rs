@@ -9,15 +9,16 @@
 //! copy gives its source up when it is done.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use super::Machine;
-use super::outcome::{GpuOutcome, Observer, OutOfMemory, Outcome};
+use super::initial::PoolEvent;
+use super::outcome::{GpuOutcome, NoObserver, Observer, OutOfMemory, Outcome};
 use super::pool::{Chunk, Pool};
 use super::program::{Buffer, NONE, Op, Origin, Program};
 use crate::order::Place;
 
-/// Runs a step.
+/// Runs a step: one of those behind the first, which is gone through before where memory is limited, as it decides what lies where.
 ///
 /// # Errors
 ///
@@ -27,7 +28,22 @@ pub fn simulate(
     machine: &Machine,
     observer: &mut impl Observer,
 ) -> Result<Outcome, OutOfMemory> {
-    let mut run = Run::new(program, machine, observer)?;
+    let mut memories = initial_memories(program, machine)?;
+    if memories.iter().any(|memory| matches!(memory, Memory::Pool(_))) && !program.initial.late.is_empty() {
+        memories = run(program, machine, memories, true, &mut NoObserver)?.into_memories();
+    }
+    Ok(run(program, machine, memories, false, observer)?.outcome())
+}
+
+/// Goes through a step.
+fn run<'a, O: Observer>(
+    program: &'a Program,
+    machine: &'a Machine,
+    memories: Vec<Memory>,
+    is_first: bool,
+    observer: &'a mut O,
+) -> Result<Run<'a, O>, OutOfMemory> {
+    let mut run = Run::new(program, machine, memories, is_first, observer);
     run.begin();
     loop {
         while let Some(task) = run.next_task() {
@@ -41,7 +57,36 @@ pub fn simulate(
             break;
         }
     }
-    Ok(run.outcome())
+    Ok(run)
+}
+
+/// The memory of each GPU when the first step begins.
+fn initial_memories(program: &Program, machine: &Machine) -> Result<Vec<Memory>, OutOfMemory> {
+    let mut memories = Vec::with_capacity(program.persistent.len());
+    for (gpu, sizes) in program.persistent.iter().enumerate() {
+        let out_of_memory = |wanted_bytes, used_bytes| OutOfMemory { gpu, op: None, wanted_bytes, used_bytes };
+        let Some(limit) = machine.memory_bytes(gpu) else {
+            memories.push(Memory::Counted(sizes.iter().sum()));
+            continue;
+        };
+        let mut pool = Pool::new(limit);
+        let mut held: HashMap<u32, Chunk> = HashMap::new();
+        for event in program.initial.events.get(gpu).into_iter().flatten() {
+            match *event {
+                PoolEvent::Take(number, bytes) => {
+                    let chunk = pool.allocate(bytes).ok_or_else(|| out_of_memory(bytes, pool.used_bytes()))?;
+                    held.insert(number, chunk);
+                }
+                PoolEvent::Give(number) => {
+                    if let Some(chunk) = held.remove(&number) {
+                        pool.free(chunk);
+                    }
+                }
+            }
+        }
+        memories.push(Memory::Pool(pool));
+    }
+    Ok(memories)
 }
 
 /// What memory a GPU has.
@@ -89,6 +134,8 @@ enum Meeting {
 type Event = Reverse<(u64, u32, u32)>;
 
 struct Run<'a, O> {
+    /// Whether variables that begin as constants get their own memory in this step.
+    is_first: bool,
     program: &'a Program,
     machine: &'a Machine,
     observer: &'a mut O,
@@ -112,32 +159,25 @@ struct Run<'a, O> {
 }
 
 impl<'a, O: Observer> Run<'a, O> {
-    fn new(program: &'a Program, machine: &'a Machine, observer: &'a mut O) -> Result<Self, OutOfMemory> {
-        let mut gpus = Vec::with_capacity(program.persistent.len());
-        for (number, sizes) in program.persistent.iter().enumerate() {
-            let memory = match machine.memory_bytes(number) {
-                Some(bytes) => Memory::Pool(Pool::new(bytes)),
-                None => Memory::Counted(0),
-            };
+    fn new(
+        program: &'a Program,
+        machine: &'a Machine,
+        memories: Vec<Memory>,
+        is_first: bool,
+        observer: &'a mut O,
+    ) -> Self {
+        let mut gpus = Vec::with_capacity(memories.len());
+        for (number, memory) in memories.into_iter().enumerate() {
             let outcome = GpuOutcome::default();
             let mut gpu = Gpu { memory, compute: 0.0, out: 0.0, into: 0.0, outcome };
-            for &bytes in sizes {
-                if gpu.allocate(bytes).is_none() {
-                    return Err(OutOfMemory {
-                        gpu: number,
-                        op: None,
-                        wanted_bytes: bytes,
-                        used_bytes: gpu.used_bytes(),
-                    });
-                }
-            }
             gpu.outcome.persistent_bytes = gpu.used_bytes();
             gpu.outcome.peak_bytes = gpu.used_bytes();
             observer.memory(0.0, Place::Gpu(number as u16), gpu.used_bytes());
             gpus.push(gpu);
         }
         let tensors = program.tensors.len();
-        Ok(Run {
+        Run {
+            is_first,
             program,
             machine,
             observer,
@@ -155,7 +195,15 @@ impl<'a, O: Observer> Run<'a, O> {
             host_bytes: 0,
             host_peak_bytes: 0,
             finished: 0,
-        })
+        }
+    }
+
+    /// The memories as they are when all of the step's tensors are gone.
+    fn into_memories(mut self) -> Vec<Memory> {
+        for tensor in 0..self.held.len() as u32 {
+            self.free(tensor);
+        }
+        self.gpus.into_iter().map(|gpu| gpu.memory).collect()
     }
 
     /// Schedules what a step begins with. TensorFlow starts the GPUs' parts of a graph before the host's.
@@ -197,6 +245,11 @@ impl<'a, O: Observer> Run<'a, O> {
             };
         }
         let unread = self.make_outputs(op)?;
+        if self.is_first
+            && let Some(&(gpu, bytes)) = self.program.initial.late.get(&op)
+        {
+            self.allocate(op, Place::Gpu(gpu), bytes)?;
+        }
         let workspace = match entry.from {
             Place::Gpu(gpu) if entry.workspace_bytes > 0 => {
                 Some((gpu, self.allocate(op, Place::Gpu(gpu), entry.workspace_bytes)?))

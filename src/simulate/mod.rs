@@ -8,6 +8,7 @@ mod by_levels;
 mod constants;
 mod executor;
 mod floors;
+mod initial;
 mod liveness;
 mod outcome;
 mod outline;
@@ -75,6 +76,20 @@ impl Machine {
             // The software GPU's figures are those of one thread, as only these repeat.
             one_thread: profile.synchronous_kernels,
             synchronous: profile.synchronous_kernels,
+        }
+    }
+
+    /// A machine on which nothing takes any time.
+    fn idle() -> Machine {
+        Machine {
+            memory: Vec::new(),
+            host_op_seconds: 0.0,
+            out_bytes_per_second: f64::INFINITY,
+            in_bytes_per_second: f64::INFINITY,
+            link_latency_seconds: 0.0,
+            notice_seconds: 0.0,
+            one_thread: true,
+            synchronous: true,
         }
     }
 

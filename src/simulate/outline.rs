@@ -2,9 +2,12 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use super::program::{Buffer, NONE, buffer};
-use super::{Liveness, constants, persistent};
+use super::initial::Initial;
+use super::persistent::Persistent;
+use super::{Liveness, constants};
 use crate::graph::{Graph, NodeId, TensorId};
 use crate::order::{Place, Placement};
 use crate::plan::Analysis;
@@ -22,6 +25,14 @@ pub struct Outline<'a> {
     pub(super) seconds: Vec<f64>,
     pub(super) workspace_bytes: Vec<u64>,
     pub(super) persistent: Vec<Vec<u64>>,
+    pub(super) initial: Arc<Initial>,
+}
+
+/// What is run.
+#[derive(Clone, Copy)]
+enum Kind {
+    Step,
+    Initializer,
 }
 
 /// Tensors whose size somebody must say before memory can be simulated.
@@ -65,6 +76,24 @@ impl<'a> Outline<'a> {
         placement: &'a Placement,
         cost: impl Fn(NodeId) -> OpCost,
     ) -> Result<Outline<'a>, UnknownSizes> {
+        Outline::of(analysis, placement, cost, Kind::Step)
+    }
+
+    /// The same for what a session runs before its first step.
+    pub(super) fn of_initializer(
+        analysis: &'a Analysis<'a>,
+        placement: &'a Placement,
+        cost: impl Fn(NodeId) -> OpCost,
+    ) -> Result<Outline<'a>, UnknownSizes> {
+        Outline::of(analysis, placement, cost, Kind::Initializer)
+    }
+
+    fn of(
+        analysis: &'a Analysis<'a>,
+        placement: &'a Placement,
+        cost: impl Fn(NodeId) -> OpCost,
+        kind: Kind,
+    ) -> Result<Outline<'a>, UnknownSizes> {
         let graph = analysis.graph;
         let liveness = Liveness::of(graph, true);
         let constant = constants::constant_ops(analysis);
@@ -78,12 +107,19 @@ impl<'a> Outline<'a> {
         }
         check_sizes(analysis, placement, &order)?;
         let costs: Vec<OpCost> = order.iter().map(|&node| cost(node)).collect();
+        let runs = |node: NodeId| place_of[node.index()] != NONE;
+        let persistent = Persistent::of(analysis, placement, &constant, runs);
+        let initial = match kind {
+            Kind::Step => Initial::of(analysis, placement, &persistent, |node| {
+                Some(place_of[node.index()]).filter(|&place| place != NONE)
+            }),
+            Kind::Initializer => Initial::default(),
+        };
         Ok(Outline {
             analysis,
             placement,
-            persistent: persistent::sizes(analysis, placement, &constant, |node| {
-                place_of[node.index()] != NONE
-            }),
+            persistent: persistent.sizes(placement.gpus().len()),
+            initial: Arc::new(initial),
             liveness,
             place_of,
             seconds: costs.iter().map(|cost| cost.seconds).collect(),

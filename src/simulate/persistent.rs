@@ -9,52 +9,97 @@ use crate::ops::{Attr, AttrLookup};
 use crate::order::{Place, Placement};
 use crate::plan::Analysis;
 
-/// For each GPU the sizes, in whole chunks, of all that is there when a step begins.
-///
-/// These are the variables, also those that a step does not touch: an initializer made them. Then the step's constants. And
-/// the constants of the initializer: a session keeps what it has once run, and TensorFlow computes the zeros that optimizers begin
-/// with beforehand. (Equal ones are one constant. That the variables share their memory with it ends with the first step.)
-pub(super) fn sizes(
-    analysis: &Analysis,
-    placement: &Placement,
-    constant: &[bool],
-    runs: impl Fn(NodeId) -> bool,
-) -> Vec<Vec<u64>> {
-    let graph = analysis.graph;
-    let bytes_of = |tensor: TensorId| analysis.sizes.bytes(tensor).filter(|&bytes| bytes > 0);
-    let mut sizes = vec![Vec::new(); placement.gpus().len()];
-    let mut initial: HashSet<(u16, Fingerprint)> = HashSet::new();
-    for node in graph.node_ids() {
-        let Place::Gpu(gpu) = placement.op(node) else { continue };
-        let bytes = match graph.op(node).name() {
-            "VarHandleOp" => handle_bytes(graph, node),
-            "Variable" | "VariableV2" => graph.outputs(node).next().and_then(bytes_of),
-            "Assign" | "AssignVariableOp" if !runs(node) => {
-                let value = graph.data_inputs(node).get(1).copied();
-                value.filter(|&value| is_folded(analysis, placement, constant, value)).and_then(|value| {
-                    let is_new = initial.insert((gpu, fingerprint(analysis, value)));
-                    bytes_of(value).filter(|_| is_new)
-                })
-            }
-            _ => None,
-        };
-        sizes[usize::from(gpu)].extend(bytes.filter(|&bytes| bytes > 0).map(in_chunks));
-    }
-    // Constants are kept where they are read.
-    let mut read: HashSet<(u16, Fingerprint)> = HashSet::new();
-    for node in graph.node_ids().filter(|&node| runs(node)) {
-        for (&tensor, &place) in graph.data_inputs(node).iter().zip(placement.inputs(node)) {
-            let producer = graph.producer(tensor);
-            let is_constant = producer.index() < graph.len() && constant[producer.index()];
-            if let (true, Place::Gpu(gpu)) = (is_constant, place)
-                && let Some(bytes) = bytes_of(tensor)
-                && read.insert((gpu, fingerprint(analysis, tensor)))
-            {
-                sizes[usize::from(gpu)].push(in_chunks(bytes));
+/// What stays in GPUs' memory from step to step, in whole chunks.
+#[derive(Debug, Default)]
+pub(super) struct Persistent {
+    /// The variables, also those that a step does not touch: an initializer made them.
+    pub variables: Vec<Variable>,
+    /// The constants of the initializer, as GPU and bytes: a session keeps what it has once run, and TensorFlow computes the zeros
+    /// that optimizers begin with beforehand. Equal ones are one constant.
+    pub initial_constants: Vec<(u16, u64)>,
+    /// The step's constants.
+    pub constants: Vec<(u16, u64)>,
+}
+
+/// A variable on a GPU.
+#[derive(Debug)]
+pub(super) struct Variable {
+    pub node: NodeId,
+    pub gpu: u16,
+    pub bytes: u64,
+    /// Whether it begins as a constant, and shares that one's memory until it is first updated.
+    pub is_shared: bool,
+}
+
+impl Persistent {
+    /// Finds them.
+    pub fn of(
+        analysis: &Analysis,
+        placement: &Placement,
+        constant: &[bool],
+        runs: impl Fn(NodeId) -> bool,
+    ) -> Persistent {
+        let graph = analysis.graph;
+        let bytes_of = |tensor: TensorId| analysis.sizes.bytes(tensor).filter(|&bytes| bytes > 0);
+        let mut persistent = Persistent::default();
+        let mut initial: HashSet<(u16, Fingerprint)> = HashSet::new();
+        let mut shared: HashSet<NodeId> = HashSet::new();
+        for node in graph.node_ids() {
+            let Place::Gpu(gpu) = placement.op(node) else { continue };
+            let variable = |bytes| Variable { node, gpu, bytes: in_chunks(bytes), is_shared: false };
+            match graph.op(node).name() {
+                "VarHandleOp" => {
+                    let bytes = handle_bytes(graph, node).filter(|&bytes| bytes > 0);
+                    persistent.variables.extend(bytes.map(variable));
+                }
+                "Variable" | "VariableV2" => {
+                    let bytes = graph.outputs(node).next().and_then(bytes_of);
+                    persistent.variables.extend(bytes.map(variable));
+                }
+                op @ ("Assign" | "AssignVariableOp") if !runs(node) => {
+                    let &[variable, value, ..] = graph.data_inputs(node) else { continue };
+                    if is_folded(analysis, placement, constant, value) {
+                        if op == "AssignVariableOp" {
+                            shared.insert(graph.producer(variable));
+                        }
+                        if initial.insert((gpu, fingerprint(analysis, value))) {
+                            let bytes = bytes_of(value).map(|bytes| (gpu, in_chunks(bytes)));
+                            persistent.initial_constants.extend(bytes);
+                        }
+                    }
+                }
+                _ => {}
             }
         }
+        for variable in &mut persistent.variables {
+            variable.is_shared = shared.contains(&variable.node);
+        }
+        // Constants are kept where they are read.
+        let mut read: HashSet<(u16, Fingerprint)> = HashSet::new();
+        for node in graph.node_ids().filter(|&node| runs(node)) {
+            for (&tensor, &place) in graph.data_inputs(node).iter().zip(placement.inputs(node)) {
+                let producer = graph.producer(tensor);
+                let is_constant = producer.index() < graph.len() && constant[producer.index()];
+                if let (true, Place::Gpu(gpu)) = (is_constant, place)
+                    && let Some(bytes) = bytes_of(tensor)
+                    && read.insert((gpu, fingerprint(analysis, tensor)))
+                {
+                    persistent.constants.push((gpu, in_chunks(bytes)));
+                }
+            }
+        }
+        persistent
     }
-    sizes
+
+    /// All sizes of each GPU.
+    pub fn sizes(&self, gpus: usize) -> Vec<Vec<u64>> {
+        let mut sizes = vec![Vec::new(); gpus];
+        let variables = self.variables.iter().map(|variable| (variable.gpu, variable.bytes));
+        for (gpu, bytes) in variables.chain(self.initial_constants.iter().chain(&self.constants).copied()) {
+            sizes[usize::from(gpu)].push(bytes);
+        }
+        sizes
+    }
 }
 
 /// The bytes of a resource variable, which its handle has as attributes.

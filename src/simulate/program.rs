@@ -2,9 +2,11 @@
 //! between them.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::Outline;
 use super::builder::Builder;
+use super::initial::Initial;
 use crate::graph::{NodeId, Rows, TensorId};
 use crate::ops::{is_persistent, passes_on, takes_over};
 use crate::order::Place;
@@ -101,6 +103,8 @@ pub struct Program {
     pub(super) successors: Rows<u32>,
     /// For each GPU the sizes of what is there from step to step.
     pub(super) persistent: Vec<Vec<u64>>,
+    /// What happens in the pools before a step like this one.
+    pub(super) initial: Arc<Initial>,
 }
 
 impl Program {

@@ -1,0 +1,171 @@
+//! Where variables lie in a GPU's pool when steps begin.
+//!
+//! A session that trains has first run an initializer, whose own tensors lay between the variables that it made: these leave
+//! holes. Variables that begin as constants share the constants' memory, and get their own where there is room in the middle
+//! of the first step. So the pool of the second step is not one free region behind the variables, and less memory is of
+//! use than it holds.
+
+use std::collections::{HashMap, HashSet};
+
+use super::persistent::Persistent;
+use super::{Machine, Observer, OpCost, Outline, Program, simulate};
+use crate::graph::{Graph, NodeId};
+use crate::order::{Place, Placement};
+use crate::plan::{Analysis, Draft};
+
+/// What an initializer and the first step do to the pools.
+#[derive(Debug, Default)]
+pub(super) struct Initial {
+    /// For each GPU what is taken and given back before the first step.
+    pub events: Vec<Vec<PoolEvent>>,
+    /// What the first step takes for good: by the op that does so, an entry of the step's programs.
+    pub late: HashMap<u32, (u16, u64)>,
+}
+
+/// What happens to a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PoolEvent {
+    /// So many bytes are taken under a number.
+    Take(u32, u64),
+    /// They are given back.
+    Give(u32),
+}
+
+impl Initial {
+    /// Follows the initializer of a graph: all first assignments that do not read a file or what is fed. `entry` is an op's entry in
+    /// the step's programs.
+    pub fn of(
+        analysis: &Analysis,
+        placement: &Placement,
+        persistent: &Persistent,
+        entry: impl Fn(NodeId) -> Option<u32>,
+    ) -> Initial {
+        let graph = analysis.graph;
+        let assigns = first_assigns(graph, &entry);
+        let mut recorder = Recorder::new(placement.gpus().len());
+        for &(gpu, bytes) in &persistent.initial_constants {
+            recorder.keep(gpu, bytes);
+        }
+        let targets: Vec<NodeId> = assigns.values().copied().collect();
+        let assigned = recorder.run(analysis, placement, targets);
+        let mut late = HashMap::new();
+        for variable in &persistent.variables {
+            let assign = assigns.get(&variable.node);
+            if variable.is_shared {
+                let update = graph
+                    .outputs(variable.node)
+                    .flat_map(|handle| graph.uses(handle))
+                    .map(|reader| reader.node)
+                    .filter(|&node| updates(graph, node))
+                    .filter_map(&entry)
+                    .min();
+                if let Some(update) = update {
+                    let (_, bytes) = late.entry(update).or_insert((variable.gpu, 0));
+                    *bytes += variable.bytes;
+                }
+            } else if assign.is_none_or(|assign| !assigned.contains(assign)) {
+                recorder.keep(variable.gpu, variable.bytes);
+            }
+        }
+        for &(gpu, bytes) in &persistent.constants {
+            recorder.keep(gpu, bytes);
+        }
+        Initial { events: recorder.events, late }
+    }
+}
+
+/// Whether an op writes to a resource variable that it takes.
+fn updates(graph: &Graph, node: NodeId) -> bool {
+    let op = graph.op(node).name();
+    ["ResourceApply", "ResourceSparseApply", "ResourceScatter", "Assign"].iter().any(|family| op.starts_with(family))
+}
+
+/// For each variable the first op of the file that assigns to it outside of a step, with what neither is read from a file nor fed.
+fn first_assigns(graph: &Graph, entry: impl Fn(NodeId) -> Option<u32>) -> HashMap<NodeId, NodeId> {
+    let mut is_external = vec![false; graph.len()];
+    for &node in graph.topological() {
+        let op = graph.op(node).name();
+        let reads = |from: NodeId| from.index() >= graph.len() || is_external[from.index()];
+        is_external[node.index()] =
+            op.starts_with("Restore") || op.starts_with("Placeholder") || graph.predecessors(node).any(reads);
+    }
+    let mut assigns = HashMap::new();
+    for node in graph.node_ids() {
+        let is_assign = matches!(graph.op(node).name(), "Assign" | "AssignVariableOp");
+        if is_assign && entry(node).is_none() && !is_external[node.index()]
+            && let Some(&variable) = graph.data_inputs(node).first()
+        {
+            assigns.entry(graph.producer(variable)).or_insert(node);
+        }
+    }
+    assigns
+}
+
+/// Writes down what happens to the pools.
+struct Recorder {
+    events: Vec<Vec<PoolEvent>>,
+    count: u32,
+}
+
+impl Recorder {
+    fn new(gpus: usize) -> Recorder {
+        Recorder { events: vec![Vec::new(); gpus], count: 0 }
+    }
+
+    /// Takes memory for good.
+    fn keep(&mut self, gpu: u16, bytes: u64) {
+        self.count += 1;
+        self.events[usize::from(gpu)].push(PoolEvent::Take(self.count, bytes));
+    }
+
+    /// Runs the assignments. Which of them gave their variable the memory of what they read.
+    fn run(&mut self, analysis: &Analysis, placement: &Placement, mut targets: Vec<NodeId>) -> HashSet<NodeId> {
+        targets.sort_unstable();
+        let (shapes, sizes) = (analysis.shapes.clone(), analysis.sizes.clone());
+        let initializer = Analysis::new(analysis.graph, &targets, shapes, sizes);
+        // An initializer of unknown sizes leaves the variables as they are listed.
+        let Ok(outline) = Outline::of_initializer(&initializer, placement, |_| OpCost::default()) else {
+            return HashSet::new();
+        };
+        let program = Program::new(&outline, &Draft::default());
+        let assigns: HashMap<u32, NodeId> =
+            targets.iter().filter_map(|&node| Some((outline.entry(node)?, node))).collect();
+        let mut watch = Watch { recorder: self, assigns, assigned: HashSet::new(), turn: 0, held: HashMap::new() };
+        // Counting memory without a limit cannot run out of it.
+        let _ = simulate(&program, &Machine::idle(), &mut watch);
+        watch.assigned
+    }
+}
+
+/// Sees what an initializer takes and gives back.
+struct Watch<'a> {
+    recorder: &'a mut Recorder,
+    assigns: HashMap<u32, NodeId>,
+    assigned: HashSet<NodeId>,
+    turn: u32,
+    held: HashMap<u32, (usize, u32)>,
+}
+
+impl Observer for Watch<'_> {
+    fn turns_to(&mut self, op: u32) {
+        self.turn = op;
+    }
+
+    fn allocated(&mut self, tensor: u32, place: Place, bytes: u64) {
+        if let Place::Gpu(gpu) = place {
+            self.recorder.keep(gpu, bytes);
+            self.held.insert(tensor, (usize::from(gpu), self.recorder.count));
+        }
+    }
+
+    fn freed(&mut self, tensor: u32) {
+        let Some((gpu, number)) = self.held.remove(&tensor) else { return };
+        match self.assigns.get(&self.turn) {
+            // The variable takes the memory over.
+            Some(&assign) => {
+                self.assigned.insert(assign);
+            }
+            None => self.recorder.events[gpu].push(PoolEvent::Give(number)),
+        }
+    }
+}
