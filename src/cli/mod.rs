@@ -2,6 +2,7 @@
 
 mod budget_args;
 mod bytes;
+mod dimensions;
 mod exit;
 mod graph_args;
 mod model_args;
@@ -9,12 +10,15 @@ mod nvml;
 mod subject;
 mod tflms_args;
 mod tuned;
+mod tuning;
 
 pub use budget_args::BudgetArgs;
 pub use bytes::{Size, parse_size};
+pub use dimensions::{Dimensions, ParseDimensionsError};
 pub use exit::{Failure, run};
 pub use graph_args::GraphArgs;
 pub use model_args::{ManualArgs, ModelArgs, OutputArgs, OutputFormat, Verbosity};
 pub use subject::Subject;
 pub use tflms_args::TflmsArgs;
 pub use tuned::{TunedPlan, numbered, plan_for_budget};
+pub use tuning::tune_sized;
