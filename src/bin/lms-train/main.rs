@@ -1,5 +1,6 @@
 //! Trains a TensorFlow graph through TensorFlow's C API, as it is or rewritten, and reports what it took.
 
+mod again;
 mod args;
 mod checkpoint;
 mod compare;
