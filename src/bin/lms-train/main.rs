@@ -13,6 +13,7 @@ mod report;
 mod run;
 mod setup;
 mod steps;
+mod sweep;
 mod tasks;
 
 use std::process::ExitCode;
@@ -28,6 +29,8 @@ fn main() -> ExitCode {
         Task::Train => tasks::train(&args),
         Task::Compare => compare::compare(&args),
         Task::FindLimit => find_limit::find_limit(&args),
+        Task::Sweep(spec) => sweep::sweep(&args, spec),
+        Task::SweepPoint => sweep::point(&args),
         Task::MeasureLink => measure_link::measure_link(&args),
     })
 }
