@@ -137,10 +137,10 @@ pub struct Args {
     pub profile: Option<PathBuf>,
 
     #[command(flatten)]
-    pub sweep: SweepArgs,
+    pub verbosity: Verbosity,
 
     #[command(flatten)]
-    pub verbosity: Verbosity,
+    pub sweep: SweepArgs,
 
     #[command(flatten)]
     pub budget: BudgetArgs,

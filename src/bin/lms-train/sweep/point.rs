@@ -13,9 +13,12 @@ use crate::report::Report;
 use crate::run::{self, Wishes};
 use crate::setup::Setup;
 
-/// Why a graph ran out of memory that was rewritten for the memory that there is.
+/// What to say of a plan for the memory that there is, with which the graph ran out of memory all the same.
+const TOO_MUCH: &str =
+    "the plan takes more than was predicted; a lower --memory-ratio has it made for less: ";
+/// The same of a plan that swaps nothing.
 const SWAPS_NOTHING: &str =
-    "the tuner expected it to fit as it is, so nothing was swapped; a lower --memory-ratio makes it swap";
+    "it was predicted to fit as it is, so nothing was swapped; a lower --memory-ratio has it made for less: ";
 
 /// What the process of a point says to that of the sweep.
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,23 +41,21 @@ pub fn point(args: &Args) -> anyhow::Result<()> {
 }
 
 fn train(args: &Args, setup: &Setup) -> anyhow::Result<Ending> {
-    let lacking = |error: anyhow::Error, outcome: Outcome| match Failure::of(&error) {
-        Failure::DoesNotFit => Ok(Ending::other(outcome, first_line(&format!("{error:#}")))),
-        _ => Err(error),
-    };
     let job = match Job::prepare(args) {
         Ok(job) => job,
-        Err(error) => return lacking(error, Outcome::DoesNotFit),
+        Err(error) => return lacking_memory(error, Outcome::DoesNotFit, ""),
     };
     interrupt::listen();
     let wishes = Wishes { record: true, without_advice: true, ..Wishes::default() };
     let trained = match run::train(args, setup, &job, job.graph_def(), &wishes) {
         Ok(trained) => trained,
         Err(error) => {
-            let swaps_nothing =
-                job.rewritten.as_ref().is_some_and(|rewritten| rewritten.planned.swapouts == 0);
-            let error = if swaps_nothing { error.context(SWAPS_NOTHING) } else { error };
-            return lacking(error, Outcome::OutOfMemory);
+            let advice = match job.rewritten.as_ref().map(|rewritten| rewritten.planned.swapouts) {
+                None => "",
+                Some(0) => SWAPS_NOTHING,
+                Some(_) => TOO_MUCH,
+            };
+            return lacking_memory(error, Outcome::OutOfMemory, advice);
         }
     };
     let report = Report::new(args, &job, &trained);
@@ -81,7 +82,12 @@ impl Figures {
     }
 }
 
-/// TensorFlow repeats itself in the lines below.
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or(text)
+/// How a point ended for want of memory; any other error stays one.
+fn lacking_memory(error: anyhow::Error, outcome: Outcome, advice: &str) -> anyhow::Result<Ending> {
+    if Failure::of(&error) != Failure::DoesNotFit {
+        return Err(error);
+    }
+    let text = format!("{error:#}");
+    // TensorFlow repeats itself in the lines below.
+    Ok(Ending::other(outcome, format!("{advice}{}", text.lines().next().unwrap_or_default())))
 }
