@@ -82,8 +82,9 @@ impl BudgetArgs {
     /// If something is.
     pub fn check_strategy(&self) -> anyhow::Result<()> {
         if !self.is_given() && self.strategy.strategy == Some(StrategyName::Planned) {
-            return Err(Failure::Usage
-                .error("--strategy planned plans for a budget: give it with --gpu-mem, as in --gpu-mem 16GiB"));
+            return Err(Failure::Usage.error(
+                "--strategy planned plans for a budget: give it with --gpu-mem, as in --gpu-mem 16GiB",
+            ));
         }
         Ok(())
     }
@@ -106,7 +107,9 @@ impl BudgetArgs {
         if self.is_given() {
             let bytes = self.gpu_mem.iter().map(|memory| match memory {
                 GpuMemory::Bytes(bytes) => Ok(*bytes),
-                GpuMemory::Least => Err(Failure::Usage.error("--gpu-mem min: ask lms-tune for the least memory first")),
+                GpuMemory::Least => {
+                    Err(Failure::Usage.error("--gpu-mem min: ask lms-tune for the least memory first"))
+                }
             });
             return bytes.collect();
         }

@@ -3,8 +3,8 @@
 use clap::{Args, ValueEnum};
 
 use super::Failure;
-use crate::plan::tflms::Parameters;
 use crate::plan::Analysis;
+use crate::plan::tflms::Parameters;
 use crate::tune::planned::Settings;
 use crate::tune::{Planned, Strategy, Tflms};
 
@@ -35,7 +35,8 @@ pub enum StrategyName {
 }
 
 fn parse_effort(text: &str) -> Result<f64, String> {
-    let seconds: Option<f64> = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0);
+    let seconds: Option<f64> =
+        text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0);
     seconds.ok_or_else(|| "expected a number of seconds above 0".to_string())
 }
 

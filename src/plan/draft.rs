@@ -151,7 +151,8 @@ impl Draft {
         }
         for again in &plan.recomputations {
             let input = |input: &RecomputationInput| Ok((tensor(&input.tensor)?, input.from));
-            let output = |output: &RecomputationOutput| Ok((tensor(&output.tensor)?, nodes(&output.consumers)?));
+            let output =
+                |output: &RecomputationOutput| Ok((tensor(&output.tensor)?, nodes(&output.consumers)?));
             draft.recomputations.push(OpRecomputation {
                 op: node(&again.op)?,
                 triggers: nodes(&again.triggers)?,

@@ -161,7 +161,9 @@ pub enum PlanError {
         source: serde_json::Error,
     },
     /// A plan of another version.
-    #[error("{name}: the plan has schema {found}, but this version reads schema {FIRST_SCHEMA} to {PLAN_SCHEMA}")]
+    #[error(
+        "{name}: the plan has schema {found}, but this version reads schema {FIRST_SCHEMA} to {PLAN_SCHEMA}"
+    )]
     Schema {
         /// The file.
         name: String,

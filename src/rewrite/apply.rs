@@ -7,7 +7,8 @@ use super::names;
 use crate::format::{Edits, Model, Nodes};
 use crate::graph::{ControlFlow, Device, Graph, NodeId, RefVariables, TensorId};
 use crate::plan::{
-    NotRecomputable, Order, Plan, Recomputation, Substitute, Swap, SwapIn, graph_digest, recomputable, swappable,
+    NotRecomputable, Order, Plan, Recomputation, Substitute, Swap, SwapIn, graph_digest, recomputable,
+    swappable,
 };
 use crate::proto::tensorflow::attr_value::{ListValue, Value};
 use crate::proto::tensorflow::{AttrValue, NodeDef};

@@ -75,6 +75,15 @@ impl FromStr for GivenShape {
     }
 }
 
+/// As it is read.
+impl fmt::Display for GivenShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = |&size: &i64| if size < 0 { "?".to_string() } else { size.to_string() };
+        let sizes: Vec<String> = self.dimensions.iter().map(size).collect();
+        write!(f, "{}={}", self.placeholder, sizes.join("x"))
+    }
+}
+
 fn dimensions(shape: &str) -> Result<Vec<i64>, ParseShapeError> {
     let mut dimensions = Vec::new();
     let mut elements = 1i64;
@@ -482,6 +491,7 @@ mod tests {
         let parsed = parse("a/images:0=1x2000x2000x3").unwrap();
         assert_eq!((parsed.placeholder.as_str(), parsed.dimensions), ("a/images", vec![1, 2000, 2000, 3]));
         assert_eq!(parse("x=?x-1X5").unwrap().dimensions, [-1, -1, 5]);
+        assert_eq!(parse("x:0=?x-1X5").unwrap().to_string(), "x=?x?x5");
         for text in ["1x2", "=1x2"] {
             assert_eq!(parse(text), Err(ParseShapeError::NoName(text.to_string())));
         }

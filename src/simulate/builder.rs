@@ -84,7 +84,8 @@ impl<'a> Builder<'a> {
                 builder.recomputed.extend(consumers.iter().map(|&node| ((*tensor, node), number)));
             }
             let runs = outline.number(again.op).is_some();
-            let entry = if runs { builder.add_run(again.op, Origin::Recomputation(again.op, number)) } else { NONE };
+            let entry =
+                if runs { builder.add_run(again.op, Origin::Recomputation(again.op, number)) } else { NONE };
             builder.again.push(entry);
         }
         builder
@@ -127,7 +128,9 @@ impl<'a> Builder<'a> {
     pub(super) fn connect(&mut self, op: u32, node: NodeId) {
         self.connect_inputs(op, node, |builder, tensor| {
             let swap_in = builder.uses.get(&(tensor, node)).map(|&which| Substitute::SwapIn(which));
-            swap_in.or_else(|| builder.recomputed.get(&(tensor, node)).map(|&again| Substitute::Recomputation(again)))
+            swap_in.or_else(|| {
+                builder.recomputed.get(&(tensor, node)).map(|&again| Substitute::Recomputation(again))
+            })
         });
         for swap in self.waiting.remove(&node).unwrap_or_default() {
             let swap_out = self.swap_out(swap);

@@ -64,7 +64,8 @@ fn run<'a, O: Observer>(
 fn initial_memories(program: &Program, machine: &Machine) -> Result<Vec<Memory>, OutOfMemory> {
     let mut memories = Vec::with_capacity(program.persistent.len());
     for (gpu, sizes) in program.persistent.iter().enumerate() {
-        let out_of_memory = |wanted_bytes, used_bytes| OutOfMemory { gpu, op: None, wanted_bytes, used_bytes };
+        let out_of_memory =
+            |wanted_bytes, used_bytes| OutOfMemory { gpu, op: None, wanted_bytes, used_bytes };
         let Some(limit) = machine.memory_bytes(gpu) else {
             memories.push(Memory::Counted(sizes.iter().sum()));
             continue;
@@ -74,7 +75,8 @@ fn initial_memories(program: &Program, machine: &Machine) -> Result<Vec<Memory>,
         for event in program.initial.events.get(gpu).into_iter().flatten() {
             match *event {
                 PoolEvent::Take(number, bytes) => {
-                    let chunk = pool.allocate(bytes).ok_or_else(|| out_of_memory(bytes, pool.used_bytes()))?;
+                    let chunk =
+                        pool.allocate(bytes).ok_or_else(|| out_of_memory(bytes, pool.used_bytes()))?;
                     held.insert(number, chunk);
                 }
                 PoolEvent::Give(number) => {

@@ -77,7 +77,9 @@ impl Initial {
 /// Whether an op writes to a resource variable that it takes.
 fn updates(graph: &Graph, node: NodeId) -> bool {
     let op = graph.op(node).name();
-    ["ResourceApply", "ResourceSparseApply", "ResourceScatter", "Assign"].iter().any(|family| op.starts_with(family))
+    ["ResourceApply", "ResourceSparseApply", "ResourceScatter", "Assign"]
+        .iter()
+        .any(|family| op.starts_with(family))
 }
 
 /// For each variable the first op of the file that assigns to it outside of a step, with what neither is read from a file nor fed.
@@ -92,7 +94,9 @@ fn first_assigns(graph: &Graph, entry: impl Fn(NodeId) -> Option<u32>) -> HashMa
     let mut assigns = HashMap::new();
     for node in graph.node_ids() {
         let is_assign = matches!(graph.op(node).name(), "Assign" | "AssignVariableOp");
-        if is_assign && entry(node).is_none() && !is_external[node.index()]
+        if is_assign
+            && entry(node).is_none()
+            && !is_external[node.index()]
             && let Some(&variable) = graph.data_inputs(node).first()
         {
             assigns.entry(graph.producer(variable)).or_insert(node);
@@ -119,7 +123,12 @@ impl Recorder {
     }
 
     /// Runs the assignments. Which of them gave their variable the memory of what they read.
-    fn run(&mut self, analysis: &Analysis, placement: &Placement, mut targets: Vec<NodeId>) -> HashSet<NodeId> {
+    fn run(
+        &mut self,
+        analysis: &Analysis,
+        placement: &Placement,
+        mut targets: Vec<NodeId>,
+    ) -> HashSet<NodeId> {
         targets.sort_unstable();
         let (shapes, sizes) = (analysis.shapes.clone(), analysis.sizes.clone());
         let initializer = Analysis::new(analysis.graph, &targets, shapes, sizes);
@@ -130,7 +139,8 @@ impl Recorder {
         let program = Program::new(&outline, &Draft::default());
         let assigns: HashMap<u32, NodeId> =
             targets.iter().filter_map(|&node| Some((outline.entry(node)?, node))).collect();
-        let mut watch = Watch { recorder: self, assigns, assigned: HashSet::new(), turn: 0, held: HashMap::new() };
+        let mut watch =
+            Watch { recorder: self, assigns, assigned: HashSet::new(), turn: 0, held: HashMap::new() };
         // Counting memory without a limit cannot run out of it.
         let _ = simulate(&program, &Machine::idle(), &mut watch);
         watch.assigned

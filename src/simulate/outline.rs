@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use super::program::{Buffer, NONE, buffer};
 use super::initial::Initial;
 use super::persistent::Persistent;
+use super::program::{Buffer, NONE, buffer};
 use super::{Liveness, constants};
 use crate::graph::{Graph, NodeId, TensorId};
 use crate::order::{Place, Placement};

@@ -87,18 +87,22 @@ impl Feeds {
         if shape.len() < 2 { None } else { u64::try_from(shape[0]).ok() }
     }
 
-    /// How many pixels (4 dimensions) or voxels (5) a step has: the batch times the extents. The dimension that is taken for channels is
-    /// the smaller one of the second and the last.
+    /// How many pixels (4 dimensions) or voxels (5) a step has: see [`points`].
     pub fn points(&self) -> Option<(u64, &'static str)> {
-        let shape = self.data()?.shape();
-        let unit = match shape.len() {
-            4 => "pixels",
-            5 => "voxels",
-            _ => return None,
-        };
-        let channels = shape[1].min(shape[shape.len() - 1]).max(1);
-        u64::try_from(shape.iter().product::<i64>() / channels).ok().map(|points| (points, unit))
+        points(self.data()?.shape())
     }
+}
+
+/// How many pixels (4 dimensions) or voxels (5) data of a shape has: the batch times the extents. The dimension that is taken for
+/// channels is the smaller one of the second and the last.
+pub fn points(shape: &[i64]) -> Option<(u64, &'static str)> {
+    let unit = match shape.len() {
+        4 => "pixels",
+        5 => "voxels",
+        _ => return None,
+    };
+    let channels = shape[1].min(shape[shape.len() - 1]).max(1);
+    u64::try_from(shape.iter().product::<i64>() / channels).ok().map(|points| (points, unit))
 }
 
 fn is_placeholder(graph: &Graph, node: NodeId) -> bool {

@@ -134,7 +134,8 @@ pub fn least_budget(
     let original = Program::new(outline, &Draft::default());
     let unlimited = machine.with_memory(Vec::new());
     let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
-    let mut low = floors(&original, &before, machine).iter().map(|floor| floor.memory_bytes).max().unwrap_or(0);
+    let mut low =
+        floors(&original, &before, machine).iter().map(|floor| floor.memory_bytes).max().unwrap_or(0);
     // The pool needs more than the peak.
     let mut high = Judge::new(outline, machine).least_memory(&Draft::default());
     if !fits(high)? {

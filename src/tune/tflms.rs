@@ -88,7 +88,10 @@ impl Search<'_, '_> {
         let is_better = self.best.as_ref().is_none_or(|(_, best)| rank(&outcome) < rank(&best.outcome));
         if is_better {
             let json = serde_json::to_value(&parameters).unwrap_or_default();
-            self.best = Some((parameters, Found { strategy: crate::plan::tflms::NAME, draft, outcome, parameters: json }));
+            self.best = Some((
+                parameters,
+                Found { strategy: crate::plan::tflms::NAME, draft, outcome, parameters: json },
+            ));
         }
         Ok(is_better)
     }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // each test uses a part
 
+pub mod chain;
 pub mod feeds;
 pub mod graphs;
 pub mod manifest;

@@ -12,3 +12,4 @@ mod host;
 mod link;
 mod plans;
 mod program;
+mod sweep;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, TflmsArgs, Verbosity};
+use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, SweepArgs, SweepSpec, TflmsArgs, Verbosity};
 use tf_lms::train::{Asked, DeviceChoice, FeedSpec};
 
 const EXAMPLES: &str = "\
@@ -23,6 +23,13 @@ Examples:
   How little memory will do, before and after:
       lms-train model.meta --find-limit
       lms-train model.meta --find-limit --rewrite
+
+  Rate, slowdown and traffic at larger and larger images, as it is until memory runs out, from there with swapping; the same
+  command goes on where it was broken off:
+      lms-train model.meta --device soft:416MiB --sweep images:1,2=64..640/64 --sweep-file sweep.jsonl --plot sweep.svg
+
+  What that would be on a GPU that is not there:
+      lms-train model.meta --sweep images:1,2=500..9500/500 --predict --gpu-mem 16GiB --device-profile v100-nvlink2
 
   How fast a GPU and the host copy to each other:
       lms-train --measure-link --device gpu
@@ -133,6 +140,9 @@ pub struct Args {
     pub verbosity: Verbosity,
 
     #[command(flatten)]
+    pub sweep: SweepArgs,
+
+    #[command(flatten)]
     pub budget: BudgetArgs,
 
     #[command(flatten)]
@@ -146,16 +156,22 @@ pub struct Args {
 }
 
 /// What is to be done.
-pub enum Task {
+pub enum Task<'a> {
     Train,
     Compare,
     FindLimit,
     MeasureLink,
+    Sweep(&'a SweepSpec),
+    SweepPoint,
 }
 
 impl Args {
-    pub fn task(&self) -> Task {
-        if self.compare {
+    pub fn task(&self) -> Task<'_> {
+        if self.sweep.sweep_point {
+            Task::SweepPoint
+        } else if let Some(spec) = &self.sweep.sweep {
+            Task::Sweep(spec)
+        } else if self.compare {
             Task::Compare
         } else if self.find_limit {
             Task::FindLimit

@@ -1,14 +1,14 @@
 //! The least memory in which a graph trains.
 
-use std::env;
 use std::fmt::{self, Display};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, bail};
 use serde::Serialize;
 use tf_lms::cli::{Failure, Size};
 use tf_lms::train::DeviceChoice;
 
+use crate::again::{self, Flags};
 use crate::args::Args;
 use crate::tasks::print;
 
@@ -125,10 +125,7 @@ impl Search<'_> {
         let ending = match output.status.code() {
             Some(0) => Ending::Trained,
             Some(3) => Ending::OutOfMemory,
-            _ => {
-                let text = String::from_utf8_lossy(&output.stderr);
-                Ending::Crashed(format!("{}: {}", output.status, text.lines().last().unwrap_or("no message")))
-            }
+            _ => Ending::Crashed(again::last_words(&output)),
         };
         if !self.args.verbosity.quiet {
             eprintln!("{:>12}  {ending}", Size(limit).to_string());
@@ -140,26 +137,13 @@ impl Search<'_> {
 
     /// This program with this process's flags, but for those that the search sets.
     fn command(&self, device: &DeviceChoice, more: &[&str]) -> anyhow::Result<Command> {
-        let mut command = Command::new(env::current_exe()?);
-        let mut flags = env::args_os().skip(1);
-        while let Some(flag) = flags.next() {
-            let text = flag.to_string_lossy();
-            let (name, has_value) =
-                text.split_once('=').map_or((text.as_ref(), false), |(name, _)| (name, true));
-            match name {
-                "--find-limit" | "--json" | "--quiet" | "-q" | "--verbose" | "-v" | "--exact-memory" => {}
-                "--device" | "--steps" | "--warmup" if !has_value => drop(flags.next()),
-                "--device" | "--steps" | "--warmup" => {}
-                _ => drop(command.arg(&flag)),
-            }
-        }
-        command
-            .arg("--device")
-            .arg(device.to_string())
-            .args(["--steps", "2", "--warmup", "1"])
-            .args(more)
-            .stdin(Stdio::null());
-        Ok(command)
+        let flags = Flags {
+            switches: &["--find-limit", "--json", "--quiet", "-q", "--verbose", "-v", "--exact-memory"],
+            valued: &["--device", "--steps", "--warmup"],
+        };
+        let device = device.to_string();
+        let set = [&["--device", &device, "--steps", "2", "--warmup", "1"], more].concat();
+        Ok(again::command(&set, &flags)?)
     }
 }
 

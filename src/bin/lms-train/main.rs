@@ -1,5 +1,6 @@
 //! Trains a TensorFlow graph through TensorFlow's C API, as it is or rewritten, and reports what it took.
 
+mod again;
 mod args;
 mod checkpoint;
 mod compare;
@@ -12,6 +13,7 @@ mod report;
 mod run;
 mod setup;
 mod steps;
+mod sweep;
 mod tasks;
 
 use std::process::ExitCode;
@@ -27,6 +29,8 @@ fn main() -> ExitCode {
         Task::Train => tasks::train(&args),
         Task::Compare => compare::compare(&args),
         Task::FindLimit => find_limit::find_limit(&args),
+        Task::Sweep(spec) => sweep::sweep(&args, spec),
+        Task::SweepPoint => sweep::point(&args),
         Task::MeasureLink => measure_link::measure_link(&args),
     })
 }

@@ -26,20 +26,20 @@ pub struct Report {
     interrupted: bool,
     losses: Vec<f64>,
     step_seconds: Option<Percentiles>,
-    rates: Option<Rates>,
-    memory: Memory,
+    pub rates: Option<Rates>,
+    pub memory: Memory,
     /// Bytes in a step, as measured.
-    traffic: Option<Traffic>,
+    pub traffic: Option<Traffic>,
     /// Bytes in a step, as planned.
     plan: Option<Planned>,
     swapins_kept: Option<usize>,
-    busy: Option<Busy>,
+    pub busy: Option<Busy>,
     saved: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct Rates {
-    steps_per_second: f64,
+pub struct Rates {
+    pub steps_per_second: f64,
     examples_per_second: Option<f64>,
     /// Millions of pixels or voxels.
     mega_points_per_second: Option<f64>,
@@ -47,9 +47,9 @@ struct Rates {
 }
 
 #[derive(Debug, Serialize)]
-struct Memory {
+pub struct Memory {
     limit_bytes: Option<u64>,
-    peak_bytes: Option<u64>,
+    pub peak_bytes: Option<u64>,
     /// `exact`: of all allocations; `sampled`: at each op, so it may have been more.
     peak_is: Option<&'static str>,
     /// Of the whole process: with the software GPU, the device's memory is among it.
@@ -66,17 +66,21 @@ struct Host {
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Traffic {
-    bytes_out: u64,
-    bytes_in: u64,
+pub struct Traffic {
+    pub bytes_out: u64,
+    pub bytes_in: u64,
 }
 
 /// Seconds in a step.
 #[derive(Debug, Serialize)]
-struct Busy {
-    kernels: f64,
-    copies: f64,
+pub struct Busy {
+    pub kernels: f64,
+    /// In which anything was copied.
+    pub copies: f64,
     both: f64,
+    /// In which something was copied out, and in; none where only both together are known.
+    pub copies_out: Option<f64>,
+    pub copies_in: Option<f64>,
 }
 
 impl Report {
@@ -136,6 +140,8 @@ fn busy(trained: &Trained) -> Option<Busy> {
             kernels: seconds(|counted| counted.kernel_busy_ns),
             copies: seconds(|counted| counted.copy_busy_ns),
             both: seconds(|counted| counted.overlap_ns),
+            copies_out: Some(seconds(|counted| counted.copies_out.busy_ns)),
+            copies_in: Some(seconds(|counted| counted.copies_in.busy_ns)),
         });
     }
     let (kernels, copies) = inspect::busy(trained.metadata.as_ref()?.step_stats.as_ref()?);
@@ -144,6 +150,8 @@ fn busy(trained: &Trained) -> Option<Busy> {
         kernels: seconds(kernels.total()),
         copies: seconds(copies.total()),
         both: seconds(kernels.overlap(&copies)),
+        copies_out: None,
+        copies_in: None,
     })
 }
 

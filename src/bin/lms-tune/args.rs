@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Parser, ValueEnum};
-use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, TflmsArgs, Verbosity};
+use tf_lms::cli::{BudgetArgs, Dimensions, GraphArgs, ManualArgs, ModelArgs, TflmsArgs, Verbosity};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,7 +53,7 @@ pub struct Args {
     /// Find the largest size that fits: `batch`, or dimensions of a placeholder, counted from 0, as images:1,2; with
     /// /N in multiples of N; given several times, all get the same size
     #[arg(long, value_name = "batch|NAME:DIM,…[/N]", conflicts_with = "output")]
-    pub max: Vec<Dimensions>,
+    pub max: Vec<Free>,
 
     /// How memory is simulated
     #[arg(long = "model", value_enum, default_value_t = MemoryModel::Runtime, conflicts_with_all = ["max", "plan", "plot", "trace", "explain"])]
@@ -96,21 +96,19 @@ pub enum MemoryModel {
     Tflms,
 }
 
-/// Which sizes are free.
+/// Which sizes are free, and in which steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dimensions {
-    /// The placeholder; none for the batch.
-    pub placeholder: Option<String>,
-    /// Its dimensions, counted from 0.
-    pub dimensions: Vec<usize>,
+pub struct Free {
+    /// The sizes.
+    pub dimensions: Dimensions,
     /// Only multiples of this are tried.
     pub multiple: u64,
 }
 
-impl FromStr for Dimensions {
+impl FromStr for Free {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Dimensions, String> {
+    fn from_str(text: &str) -> Result<Free, String> {
         let expected = || {
             "expected `batch`, or a placeholder and its dimensions as in images:1,2 or images:1,2/32"
                 .to_string()
@@ -121,17 +119,7 @@ impl FromStr for Dimensions {
             }
             _ => (text, 1),
         };
-        if text == "batch" {
-            return Ok(Dimensions { placeholder: None, dimensions: vec![0], multiple });
-        }
-        let (name, dimensions) =
-            text.rsplit_once(':').filter(|(name, _)| !name.is_empty()).ok_or_else(expected)?;
-        let dimensions: Result<Vec<usize>, _> = dimensions.split(',').map(str::parse).collect();
-        Ok(Dimensions {
-            placeholder: Some(name.to_string()),
-            dimensions: dimensions.map_err(|_| expected())?,
-            multiple,
-        })
+        Ok(Free { dimensions: text.parse().map_err(|_| expected())?, multiple })
     }
 }
 
@@ -140,18 +128,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn free_sizes_are_named_by_placeholder_and_dimension() {
-        let parsed = |text: &str| text.parse::<Dimensions>();
-        let of = |placeholder: Option<&str>, dimensions: &[usize], multiple| Dimensions {
-            placeholder: placeholder.map(str::to_string),
-            dimensions: dimensions.to_vec(),
-            multiple,
-        };
-        assert_eq!(parsed("batch"), Ok(of(None, &[0], 1)));
-        assert_eq!(parsed("images:1,2"), Ok(of(Some("images"), &[1, 2], 1)));
-        assert_eq!(parsed("scope/images:1/32"), Ok(of(Some("scope/images"), &[1], 32)));
-        assert_eq!(parsed("scope/images:1"), Ok(of(Some("scope/images"), &[1], 1)));
-        for wrong in ["", "images", "images:", ":1", "images:x", "batch/0", "images:-1"] {
+    fn multiples_follow_a_slash() {
+        let parsed = |text: &str| text.parse::<Free>();
+        let of = |dimensions: &str, multiple| Free { dimensions: dimensions.parse().unwrap(), multiple };
+        assert_eq!(parsed("batch"), Ok(of("batch", 1)));
+        assert_eq!(parsed("batch/64"), Ok(of("batch", 64)));
+        assert_eq!(parsed("scope/images:1/32"), Ok(of("scope/images:1", 32)));
+        assert_eq!(parsed("scope/images:1"), Ok(of("scope/images:1", 1)));
+        for wrong in ["", "images", "batch/0", "images:1/", "images:1/x"] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }
     }

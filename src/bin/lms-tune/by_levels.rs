@@ -40,7 +40,8 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
     if let (Some(output), Some(best)) = (&args.output, &tuning.best) {
         let host = Device::parse(args.tflms.host_device()).context("--host-device")?;
         let parameters = serde_json::to_value(&best.parameters)?;
-        let plan = written(&analysis, tf_lms::plan::tflms::NAME, best.draft.clone(), parameters, &host).to_json();
+        let plan =
+            written(&analysis, tf_lms::plan::tflms::NAME, best.draft.clone(), parameters, &host).to_json();
         match output.to_str() {
             Some("-") => io::stdout().lock().write_all(plan.as_bytes())?,
             _ => write_file(std::path::Path::new(output), plan.as_bytes())?,

@@ -4,17 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::io::{self, Write};
 
-use anyhow::{Context, bail};
 use serde::Serialize;
-use tf_lms::cli::{Failure, GraphArgs, Size, Subject};
+use tf_lms::cli::{Failure, GraphArgs, Size, Subject, tune_sized};
 use tf_lms::graph::{Graph, NodeId};
-use tf_lms::order::Placement;
-use tf_lms::plan::Analysis;
-use tf_lms::shape::{GivenShape, Shapes, Sizes};
-use tf_lms::simulate::{OpCost, Outline};
-use tf_lms::tune::{self, Tflms, Verdict};
+use tf_lms::shape::Shapes;
+use tf_lms::tune::Verdict;
 
-use crate::args::{Args, Dimensions};
+use crate::args::{Args, Free};
 use crate::report::peak;
 
 /// The largest size that is tried. No tensor that has it in two dimensions fits anywhere.
@@ -48,12 +44,12 @@ struct Curve {
 }
 
 /// Finds the largest sizes that fit without and with swapping, and prints what was tried on the way.
-pub fn run(args: &Args, free: &[Dimensions]) -> anyhow::Result<()> {
+pub fn run(args: &Args, free: &[Free]) -> anyhow::Result<()> {
     let subject = Subject::read(&args.model, &args.graph)?;
     let graph = subject.graph()?;
     let mut search =
         Search { args, subject: &subject, graph: &graph, free, probes: BTreeMap::new(), refusal: None };
-    let multiple = free.iter().map(|dimensions| dimensions.multiple).max().unwrap_or(1);
+    let multiple = free.iter().map(|free| free.multiple).max().unwrap_or(1);
     let before = search.largest(multiple, |probe| probe.step_seconds_before.is_some())?;
     let after = search.largest(multiple, |probe| probe.step_seconds_after.is_some())?;
     if search.probes.values().all(Option::is_none)
@@ -61,7 +57,7 @@ pub fn run(args: &Args, free: &[Dimensions]) -> anyhow::Result<()> {
     {
         return Err(refusal.context("none of the sizes that were tried is one that the graph can have"));
     }
-    let is_batch = free.iter().all(|dimensions| dimensions.placeholder.is_none());
+    let is_batch = free.iter().all(|free| free.dimensions.placeholder.is_none());
     let curve = Curve {
         schema: 1,
         free: free.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
@@ -88,7 +84,7 @@ struct Search<'a> {
     args: &'a Args,
     subject: &'a Subject,
     graph: &'a Graph<'a>,
-    free: &'a [Dimensions],
+    free: &'a [Free],
     /// None: a size that the graph cannot have.
     probes: BTreeMap<u64, Option<Probe>>,
     /// Why the graph cannot have the last size that it cannot have.
@@ -134,20 +130,10 @@ impl Search<'_> {
     }
 
     fn simulate(&self, size: u64, graph_args: &GraphArgs, shapes: Shapes) -> anyhow::Result<Probe> {
-        let name = || self.subject.model.name().to_string();
-        let sizes = Sizes::of(self.graph, &shapes).with_context(name)?;
         let elements = self.elements(&shapes, size);
-        let targets = self.subject.targets(self.graph, graph_args)?;
-        let analysis = Analysis::new(self.graph, &targets, shapes, sizes);
-        let placement = Placement::of(self.graph);
-        let budget = &self.args.budget;
-        let profile = budget.profile(None)?;
-        let costs = budget.costs(&analysis, &profile)?;
-        let cost =
-            |node| OpCost { seconds: costs.seconds(node), workspace_bytes: costs.workspace_bytes(node) };
-        let outline = Outline::new(&analysis, &placement, cost).with_context(name)?;
-        let machine = budget.machine(&profile, placement.gpus().len())?;
-        let tuning = tune::tune(&outline, &machine, &mut Tflms { fixed: self.args.tflms.parameters() })?;
+        let budget = (&self.args.budget, &self.args.budget.profile(None)?);
+        let fixed = self.args.tflms.parameters();
+        let tuning = tune_sized(self.subject, self.graph, (graph_args, shapes), budget, fixed)?;
         let before = tuning.before.step_seconds;
         let (without, with) = match &tuning.verdict {
             Verdict::Fits => (Some(before), Some(before)),
@@ -165,7 +151,8 @@ impl Search<'_> {
 
     /// How many examples, or millions of elements of the first placeholder with free dimensions, a step takes in.
     fn elements(&self, shapes: &Shapes, size: u64) -> f64 {
-        let Some(free) = self.free.iter().find(|free| free.placeholder.is_some()) else { return size as f64 };
+        let mut named = self.free.iter().map(|free| &free.dimensions);
+        let Some(free) = named.find(|free| free.placeholder.is_some()) else { return size as f64 };
         let name = free.placeholder.as_deref().unwrap_or_default();
         let shape = find(self.graph, name).and_then(|node| shapes.get(self.graph.outputs(node).next()?));
         let batch = shape
@@ -179,41 +166,8 @@ impl Search<'_> {
     /// The flags with one size put in.
     fn graph_args(&self, size: u64) -> anyhow::Result<GraphArgs> {
         let mut args = self.args.graph.clone();
-        let declared = Shapes::declared(self.graph);
         for free in self.free {
-            let Some(name) = &free.placeholder else {
-                args.batch_size = Some(size);
-                continue;
-            };
-            let given = args.shapes.iter().position(|given| given.placeholder == *name);
-            let known = match given {
-                Some(place) => Some(args.shapes.remove(place).dimensions),
-                None => {
-                    let Some(node) = find(self.graph, name) else {
-                        return Err(
-                            Failure::Usage.error(format!("--max {free}: the graph has no node {name:?}"))
-                        );
-                    };
-                    let first = self.graph.outputs(node).next();
-                    first.and_then(|tensor| declared.get(tensor)).map(<[i64]>::to_vec).or_else(|| {
-                        use tf_lms::graph::NodeAttrs;
-                        NodeAttrs::shape(&self.graph.attrs(node), "shape")
-                    })
-                }
-            };
-            let Some(mut dimensions) = known else {
-                bail!("--max {free}: nothing is known of the shape of {name}; give it with --shape {name}=…");
-            };
-            for &dimension in &free.dimensions {
-                let Some(place) = dimensions.get_mut(dimension) else {
-                    return Err(Failure::Usage.error(format!(
-                        "--max {free}: {name} has the dimensions 0 to {}",
-                        dimensions.len().saturating_sub(1)
-                    )));
-                };
-                *place = size as i64;
-            }
-            args.shapes.push(GivenShape { placeholder: name.clone(), dimensions });
+            free.dimensions.set(size, self.graph, &mut args, &format!("--max {free}"))?;
         }
         Ok(args)
     }
@@ -227,15 +181,9 @@ fn is_without_tensorflow(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.is::<tf_lms::runtime::RuntimeError>())
 }
 
-impl Display for Dimensions {
+impl Display for Free {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.placeholder {
-            None => f.write_str("batch")?,
-            Some(name) => {
-                let dimensions: Vec<String> = self.dimensions.iter().map(ToString::to_string).collect();
-                write!(f, "{name}:{}", dimensions.join(","))?;
-            }
-        }
+        write!(f, "{}", self.dimensions)?;
         if self.multiple > 1 { write!(f, "/{}", self.multiple) } else { Ok(()) }
     }
 }

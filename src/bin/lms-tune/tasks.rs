@@ -64,12 +64,16 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
             }
             let draft = Draft::of(&plan, &graph)?;
             let strategy = plan.strategy.clone();
-            (judge_given(&outline, &machine, draft.clone(), plan.parameters.clone())?, Some((strategy, draft)))
+            (
+                judge_given(&outline, &machine, draft.clone(), plan.parameters.clone())?,
+                Some((strategy, draft)),
+            )
         }
     };
 
     let original = Program::new(&outline, &Draft::default());
-    let Conclusion { verdict, strategy, draft, outcome: after, parameters } = conclude(&outline, &machine, &tuning, given, &fixed)?;
+    let Conclusion { verdict, strategy, draft, outcome: after, parameters } =
+        conclude(&outline, &machine, &tuning, given, &fixed)?;
     let program = Program::new(&outline, &draft);
     let unlimited = machine.with_memory(Vec::new());
     let recorded = |program, machine: &Machine| {
@@ -207,7 +211,12 @@ fn judge_given(
     let outcome = judge.judge(&draft);
     tuning.is_tight = false;
     tuning.verdict = match outcome {
-        Ok(outcome) => tune::Verdict::FitsWithSwapping(Box::new(tune::Found { strategy: "given", draft, outcome, parameters })),
+        Ok(outcome) => tune::Verdict::FitsWithSwapping(Box::new(tune::Found {
+            strategy: "given",
+            draft,
+            outcome,
+            parameters,
+        })),
         Err(_) => tune::Verdict::DoesNotFit,
     };
     Ok(tuning)

@@ -83,7 +83,12 @@ pub(super) struct Course<'a> {
 
 impl<'a> Course<'a> {
     /// Lays a program out in an order. `host_op_seconds` is what launching an op takes at least.
-    pub fn new(outline: &'a Outline<'a>, program: &'a Program, order: Order, host_op_seconds: f64) -> Course<'a> {
+    pub fn new(
+        outline: &'a Outline<'a>,
+        program: &'a Program,
+        order: Order,
+        host_op_seconds: f64,
+    ) -> Course<'a> {
         let mut place_of = vec![NONE; program.len()];
         for (place, &op) in (0u32..).zip(&order) {
             place_of[op as usize] = place;

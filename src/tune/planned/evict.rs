@@ -5,8 +5,8 @@
 //! the place where that was needed. A second pass takes back what the walk, which knew only what was behind it, need not have
 //! chosen.
 
-use std::collections::BTreeSet;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use super::residence::Residence;
 
@@ -56,7 +56,8 @@ pub(super) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Sh
         }
         for (gpu, &limit) in choice.limits.iter().enumerate() {
             while residence.rooms[gpu].at(place) > limit {
-                let on_gpu = |key: &&(bool, u32, u32, u32)| usize::from(course.lives[key.2 as usize].gpu) == gpu;
+                let on_gpu =
+                    |key: &&(bool, u32, u32, u32)| usize::from(course.lives[key.2 as usize].gpu) == gpu;
                 let Some(&key) = waiting.iter().rev().find(on_gpu) else { return Err(Shortage { place }) };
                 waiting.remove(&key);
                 let (_, _, life, after) = key;

@@ -98,8 +98,7 @@ impl Holds {
 fn touches(course: &Course, op: u32, least_bytes: u64) -> bool {
     let program = course.program;
     let touched = program.outputs(op).chain(program.reads(op).flatten());
-    let mut lives =
-        touched.filter_map(|tensor| course.lives.get(course.life_of[tensor as usize] as usize));
+    let mut lives = touched.filter_map(|tensor| course.lives.get(course.life_of[tensor as usize] as usize));
     lives.any(|life| life.bytes >= least_bytes)
 }
 
@@ -125,16 +124,22 @@ fn free_before(course: &Course, holding: Vec<NodeId>) -> Vec<u32> {
 fn first_missing(course: &Course, holding: Vec<NodeId>) -> Vec<u32> {
     let analysis = course.outline.analysis();
     let graph = analysis.graph;
-    let is_needy = |node: NodeId| graph.op(node).is_stateful() || graph.op(node).name().starts_with("Placeholder");
+    let is_needy =
+        |node: NodeId| graph.op(node).is_stateful() || graph.op(node).name().starts_with("Placeholder");
     let mut is_needed = vec![false; graph.len()];
     let mut open = holding;
     while let Some(node) = open.pop() {
         if !std::mem::replace(&mut is_needed[node.index()], true) {
-            open.extend(graph.predecessors(node).filter(|from| from.index() < graph.len() && !is_needed[from.index()]));
+            open.extend(
+                graph
+                    .predecessors(node)
+                    .filter(|from| from.index() < graph.len() && !is_needed[from.index()]),
+            );
         }
     }
     let places = places(course);
-    let mut needy: Vec<NodeId> = graph.node_ids().filter(|&node| is_needed[node.index()] && is_needy(node)).collect();
+    let mut needy: Vec<NodeId> =
+        graph.node_ids().filter(|&node| is_needed[node.index()] && is_needy(node)).collect();
     needy.sort_unstable_by_key(|&node| (places[node.index()], node));
     let mut first_missing = vec![NONE; graph.len()];
     let mut needs = vec![0u64; graph.len()];
@@ -150,7 +155,9 @@ fn first_missing(course: &Course, holding: Vec<NodeId>) -> Vec<u32> {
         batch.iter().enumerate().for_each(|(bit, node)| needs[node.index()] |= 1 << bit);
         for &node in graph.topological() {
             let before = graph.predecessors(node).filter(|&from| !graph.is_back_edge(from, node));
-            let inherited = before.filter(|from| from.index() < graph.len()).fold(0, |bits, from| bits | needs[from.index()]);
+            let inherited = before
+                .filter(|from| from.index() < graph.len())
+                .fold(0, |bits, from| bits | needs[from.index()]);
             needs[node.index()] |= inherited;
             let missing = (needs[node.index()].trailing_ones() as usize).min(batch.len());
             if missing < batch.len() && first_missing[node.index()] == NONE {
@@ -166,10 +173,18 @@ fn places(course: &Course) -> Vec<u32> {
     let graph = course.outline.analysis().graph;
     let mut places = vec![0; graph.len()];
     for &node in graph.topological() {
-        let own = course.outline.entry(node).map(|entry| course.place_of[entry as usize]).filter(|&place| place != NONE);
+        let own = course
+            .outline
+            .entry(node)
+            .map(|entry| course.place_of[entry as usize])
+            .filter(|&place| place != NONE);
         places[node.index()] = own.unwrap_or_else(|| {
             let before = graph.predecessors(node).filter(|&from| !graph.is_back_edge(from, node));
-            before.filter(|from| from.index() < graph.len()).map(|from| places[from.index()]).max().unwrap_or(0)
+            before
+                .filter(|from| from.index() < graph.len())
+                .map(|from| places[from.index()])
+                .max()
+                .unwrap_or(0)
         });
     }
     places

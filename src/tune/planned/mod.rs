@@ -111,7 +111,8 @@ impl Strategy for Planned {
             return Err(TflmsError::UnknownStep);
         }
         let program = Program::new(outline, &Draft::default());
-        let natural = Planner::new(judge, &self.fixed, &program, schedule::natural(&program, judge.machine()));
+        let natural =
+            Planner::new(judge, &self.fixed, &program, schedule::natural(&program, judge.machine()));
         let frugal = Planner::new(judge, &self.fixed, &program, schedule::frugal(&program));
         let most_ops = (self.settings.effort_seconds * OPS_PER_SECOND) as u64;
         let mut search = Search { judge, ops: 0, most_ops, best: None };
@@ -155,7 +156,8 @@ impl Search<'_, '_> {
             match judged {
                 Ok(outcome) => return self.keep(draft, outcome, parameters),
                 Err(shortage) => {
-                    let Some(reserve) = planner.reserve(self.judge, (&draft, &rooms), &shortage, round) else {
+                    let Some(reserve) = planner.reserve(self.judge, (&draft, &rooms), &shortage, round)
+                    else {
                         return;
                     };
                     reserves.push(reserve);
@@ -166,8 +168,9 @@ impl Search<'_, '_> {
 
     /// Keeps a plan that is the best so far.
     fn keep(&mut self, mut draft: Draft, mut outcome: Outcome, parameters: Parameters) {
-        let is_better =
-            |outcome: &Outcome, best: &Option<Found>| best.as_ref().is_none_or(|best| rank(outcome) < rank(&best.outcome));
+        let is_better = |outcome: &Outcome, best: &Option<Found>| {
+            best.as_ref().is_none_or(|best| rank(outcome) < rank(&best.outcome))
+        };
         if !is_better(&outcome, &self.best) {
             return;
         }
@@ -201,7 +204,12 @@ impl<'a> Planner<'a> {
     }
 
     /// A plan; none if the memory is too little.
-    fn plan(&self, judge: &Judge, parameters: Parameters, reserves: &[Reserve]) -> Option<(Draft, Vec<Room>)> {
+    fn plan(
+        &self,
+        judge: &Judge,
+        parameters: Parameters,
+        reserves: &[Reserve],
+    ) -> Option<(Draft, Vec<Room>)> {
         let machine = judge.machine();
         let budget = |gpu: usize| machine.memory_bytes(gpu).unwrap_or(i64::MAX as u64);
         let budgets: Vec<u64> = (0..self.course.rooms.len()).map(budget).collect();
@@ -215,7 +223,8 @@ impl<'a> Planner<'a> {
             residence.rooms[reserve.gpu].add(reserve.first, reserve.end, reserve.bytes);
         }
         evict::evict(&mut residence, &choice).ok()?;
-        let all: Vec<i64> = budgets.iter().map(|&bytes| (bytes as f64 * (0.5 + 0.5 * parameters.fill)) as i64).collect();
+        let all: Vec<i64> =
+            budgets.iter().map(|&bytes| (bytes as f64 * (0.5 + 0.5 * parameters.fill)) as i64).collect();
         if parameters.recompute_below > 0.0 {
             recompute::recompute(&mut residence, machine, &all, parameters.recompute_below);
         }
@@ -248,7 +257,9 @@ impl Planner<'_> {
                 let swap = draft.swaps.iter().find(|swap| swap.tensor == tensor)?;
                 *swap.uses[which as usize].triggers.first()?
             }
-            Origin::Copy(tensor) | Origin::SwapOut(tensor) => course.outline.analysis().graph.producer(tensor),
+            Origin::Copy(tensor) | Origin::SwapOut(tensor) => {
+                course.outline.analysis().graph.producer(tensor)
+            }
             Origin::Signal(_) => return None,
         };
         let place = course.place_of[course.outline.entry(node)? as usize];

@@ -8,12 +8,62 @@ use crate::simulate::{Buffer, Machine};
 
 /// Ops that take little more time than their memory traffic does, and give the same bits each time.
 const CHEAP: [&str; 56] = [
-    "Abs", "Add", "AddN", "AddV2", "AvgPool", "AvgPool3D", "BiasAdd", "Cast", "Concat", "ConcatV2", "Div",
-    "Elu", "Equal", "Erf", "Exp", "ExpandDims", "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3",
-    "Greater", "GreaterEqual", "Identity", "LeakyRelu", "Less", "LessEqual", "Log", "Log1p", "LogSoftmax",
-    "MaxPool", "MaxPool3D", "Maximum", "Minimum", "Mul", "Neg", "Pad", "PadV2", "Pow", "RealDiv", "Reciprocal",
-    "Relu", "Relu6", "Reshape", "ResizeBilinear", "ResizeNearestNeighbor", "Rsqrt", "Select", "SelectV2", "Selu",
-    "Sigmoid", "Softmax", "Softplus", "Sqrt", "Square", "Squeeze", "Sub", "Tanh",
+    "Abs",
+    "Add",
+    "AddN",
+    "AddV2",
+    "AvgPool",
+    "AvgPool3D",
+    "BiasAdd",
+    "Cast",
+    "Concat",
+    "ConcatV2",
+    "Div",
+    "Elu",
+    "Equal",
+    "Erf",
+    "Exp",
+    "ExpandDims",
+    "FusedBatchNorm",
+    "FusedBatchNormV2",
+    "FusedBatchNormV3",
+    "Greater",
+    "GreaterEqual",
+    "Identity",
+    "LeakyRelu",
+    "Less",
+    "LessEqual",
+    "Log",
+    "Log1p",
+    "LogSoftmax",
+    "MaxPool",
+    "MaxPool3D",
+    "Maximum",
+    "Minimum",
+    "Mul",
+    "Neg",
+    "Pad",
+    "PadV2",
+    "Pow",
+    "RealDiv",
+    "Reciprocal",
+    "Relu",
+    "Relu6",
+    "Reshape",
+    "ResizeBilinear",
+    "ResizeNearestNeighbor",
+    "Rsqrt",
+    "Select",
+    "SelectV2",
+    "Selu",
+    "Sigmoid",
+    "Softmax",
+    "Softplus",
+    "Sqrt",
+    "Square",
+    "Squeeze",
+    "Sub",
+    "Tanh",
 ];
 
 /// How many ops run again for one tensor at most.
@@ -157,7 +207,8 @@ impl Recipe {
         let Some(pulls) = self.pulls(residence, before) else { return };
         pulls.iter().for_each(|pull| pull.take(residence));
         // All that is made on the way counts as there together, but for what is written over.
-        let transient: i64 = self.runs.iter().rev().skip(1).map(|run| self.transient_bytes(residence, run.tensor)).sum();
+        let transient: i64 =
+            self.runs.iter().rev().skip(1).map(|run| self.transient_bytes(residence, run.tensor)).sum();
         let already = residence.between.get(&self.place).copied().unwrap_or(0);
         let room = &residence.rooms[gpu];
         let here = room.at(self.place) - course.own_bytes[self.place as usize];

@@ -98,10 +98,12 @@ impl<'a> Residence<'a> {
         if before.any(|read| read.tensor != tensor) || !self.can_leave(of, tensor, later) {
             return None;
         }
-        let consumers: Vec<NodeId> =
-            later.iter().filter(|read| read.tensor == tensor).filter_map(|read| self.node(read.reader)).collect();
-        let trigger =
-            self.holds.last_for(self.course, of.gpu, (after, until.checked_sub(1)?), &consumers)?;
+        let consumers: Vec<NodeId> = later
+            .iter()
+            .filter(|read| read.tensor == tensor)
+            .filter_map(|read| self.node(read.reader))
+            .collect();
+        let trigger = self.holds.last_for(self.course, of.gpu, (after, until.checked_sub(1)?), &consumers)?;
         let comeback = Comeback::Swap;
         (trigger > after).then_some(Absence { after, until, tensor, comeback, trigger, is_fixed: false })
     }
@@ -111,7 +113,8 @@ impl<'a> Residence<'a> {
         let course = self.course;
         let analysis = course.outline.analysis();
         let graph = analysis.graph;
-        let Some(id) = course.tensor_ids[tensor as usize].filter(|_| course.can_leave[tensor as usize]) else {
+        let Some(id) = course.tensor_ids[tensor as usize].filter(|_| course.can_leave[tensor as usize])
+        else {
             return false;
         };
         later.iter().filter(|read| read.tensor == tensor).all(|read| {
@@ -136,7 +139,8 @@ impl<'a> Residence<'a> {
 
     /// The ops of the graph that are to read what comes back.
     pub fn consumers(&self, life: u32, absence: &Absence) -> Vec<NodeId> {
-        let next = self.absences[life as usize].iter().map(|other| other.after).find(|&after| after > absence.after);
+        let next =
+            self.absences[life as usize].iter().map(|other| other.after).find(|&after| after > absence.after);
         let mut consumers: Vec<NodeId> = self.lives[life as usize]
             .uses
             .iter()
@@ -152,7 +156,8 @@ impl<'a> Residence<'a> {
 
     /// Changes an absence.
     pub fn change(&mut self, life: u32, after: u32, change: impl FnOnce(&mut Absence)) {
-        if let Some(absence) = self.absences[life as usize].iter_mut().find(|absence| absence.after == after) {
+        if let Some(absence) = self.absences[life as usize].iter_mut().find(|absence| absence.after == after)
+        {
             change(absence);
         }
     }
@@ -184,6 +189,8 @@ impl<'a> Residence<'a> {
 
     /// All absences with their lives, in the order of lives.
     pub fn all(&self) -> impl Iterator<Item = (u32, Absence)> {
-        (0u32..).zip(&self.absences).flat_map(|(life, absences)| absences.iter().map(move |&absence| (life, absence)))
+        (0u32..)
+            .zip(&self.absences)
+            .flat_map(|(life, absences)| absences.iter().map(move |&absence| (life, absence)))
     }
 }

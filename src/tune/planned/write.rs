@@ -8,12 +8,8 @@ use crate::plan::{Draft, OpRecomputation, Substitute, TensorSwap, TensorUse};
 
 /// The plan that does what was decided, without its orders.
 pub(super) fn draft(residence: &Residence) -> Draft {
-    let mut writer = Writer {
-        residence,
-        draft: Draft::default(),
-        swap_of: HashMap::new(),
-        substitutes: HashMap::new(),
-    };
+    let mut writer =
+        Writer { residence, draft: Draft::default(), swap_of: HashMap::new(), substitutes: HashMap::new() };
     writer.draft.recomputations = residence
         .second_runs
         .iter()
