@@ -56,7 +56,11 @@ fn the_three_verdicts() {
     assert_eq!(bytes(&swaps, "peak_before"), bytes(&fits, "peak_before"));
     assert!(bytes(&swaps, "peak_after") < 4 << 30);
     assert!(bytes(&swaps, "peak_before") > 4 << 30);
-    assert!(bytes(&swaps, "swapout_bytes") >= bytes(&swaps["floors"], "swap_bytes"));
+    assert!(bytes(&swaps, "recomputed_ops") > 0);
+    let copies = json(0, &[RESNET, "--gpu-mem", "4GiB", "--no-recompute"]);
+    assert_eq!(bytes(&copies, "recomputed_ops"), 0);
+    assert!(bytes(&copies, "swapout_bytes") >= bytes(&copies["floors"], "swap_bytes"));
+    assert!(copies["step_seconds_after"].as_f64() > swaps["step_seconds_after"].as_f64());
     assert!(swaps["step_seconds_after"].as_f64() > swaps["step_seconds_before"].as_f64());
 
     let too_little = json(3, &[RESNET, "--gpu-mem", "1GiB"]);

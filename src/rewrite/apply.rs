@@ -181,10 +181,13 @@ impl Rewriter<'_> {
         })?;
         node.attr.insert("_lms_recompute".to_string(), attr_value(Value::I(*time as i64 - 1)));
         for input in &again.inputs {
-            let substitute = self.substitute(&input.tensor, input.from, number).ok_or_else(|| {
-                RewriteError::NoSuchSubstitute { node: again.op.clone(), tensor: input.tensor.clone() }
-            })?;
             let tensor = self.tensor(&input.tensor)?;
+            let is_read = self.graph.data_inputs(op).contains(&tensor);
+            let substitute = self.substitute(&input.tensor, input.from, number).filter(|_| is_read);
+            let substitute = substitute.ok_or_else(|| RewriteError::NoSuchSubstitute {
+                node: again.op.clone(),
+                tensor: input.tensor.clone(),
+            })?;
             let slots = self.graph.data_inputs(op).iter().zip(&mut node.input);
             for (_, written) in slots.filter(|(read, _)| **read == tensor) {
                 *written = match input.from {

@@ -11,7 +11,7 @@ pub struct Floors {
     pub memory_bytes: u64,
     /// The op that sets it: an entry of the program.
     pub memory_op: Option<u32>,
-    /// With this much less memory than the step would like, as many bytes must leave and come back.
+    /// With this much less memory than the step would like, as many bytes must leave and come back, or be computed again.
     pub swap_bytes: u64,
     /// The longest of computing, copying that much out, and in.
     pub step_seconds: f64,

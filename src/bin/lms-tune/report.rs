@@ -264,7 +264,7 @@ impl Display for Report {
         )?;
         writeln!(
             f,
-            "    {:<18} {} each way (here {})",
+            "    {:<18} {} each way, less what is computed again (here {})",
             "copies",
             Size(self.floors.swap_bytes),
             above(self.swapout_bytes.max(self.swapin_bytes) as f64, self.floors.swap_bytes as f64)

@@ -130,9 +130,9 @@ impl<'a> Greedy<'a> {
             *left = left.saturating_sub(1);
             if *left == 1 {
                 let last = self.last_readers[tensor as usize].iter().copied();
-                let waiting =
+                let mut waiting =
                     last.filter(|&reader| !self.is_done[reader as usize] && self.waits[reader as usize] == 0);
-                if let Some(reader) = waiting.last() {
+                if let Some(reader) = waiting.next_back() {
                     self.offer(reader);
                 }
             }

@@ -1,0 +1,192 @@
+//! Plans for budgets: over random graphs each plan that is found passes the checker and stays within its budget, and what is changed
+//! in one is caught.
+
+#[path = "support/made_up.rs"]
+#[allow(dead_code)]
+mod made_up;
+#[path = "support/random_graph.rs"]
+mod random_graph;
+#[path = "support/training_graph.rs"]
+mod training_graph;
+
+use proptest::prelude::*;
+use tf_lms::format::{Encoding, Model, ReadOptions};
+use tf_lms::graph::{Graph, NodeId};
+use tf_lms::ops::OpRegistry;
+use tf_lms::order::Placement;
+use tf_lms::plan::{Analysis, Draft, Plan, Substitute};
+use tf_lms::rewrite;
+use tf_lms::shape::{Shapes, Sizes};
+use tf_lms::simulate::{Machine, NoObserver, OpCost, Outline, Program, simulate};
+use tf_lms::tune::planned::Settings;
+use tf_lms::tune::{Judge, Planned, Strategy as _, Verdict, tune};
+use tf_lms::verify::{self, CheckOptions, Verified, VerifyError};
+
+fn machine(memory: Vec<u64>) -> Machine {
+    Machine {
+        memory,
+        host_op_seconds: 1e-6,
+        out_bytes_per_second: 1e9,
+        in_bytes_per_second: 1e9,
+        link_latency_seconds: 1e-6,
+        notice_seconds: 1e-5,
+        one_thread: false,
+        synchronous: false,
+    }
+}
+
+/// A graph with all that is known of it, for a check.
+fn with_outline<R>(model: &Model, targets: &[&str], check: impl FnOnce(&Outline) -> R) -> Option<R> {
+    let graph = Graph::of_model(model, OpRegistry::builtin()).unwrap();
+    let targets: Vec<NodeId> = graph.node_ids().filter(|&node| targets.contains(&graph.name(node))).collect();
+    let shapes = Shapes::declared(&graph);
+    let sizes = Sizes::of(&graph, &shapes).unwrap();
+    let analysis = Analysis::new(&graph, &targets, shapes, sizes);
+    let placement = Placement::of(&graph);
+    // Computing is fast, so that running an op again pays.
+    let cost = |_| OpCost { seconds: 1e-8, workspace_bytes: 0 };
+    // A graph of unknown sizes is refused, which is tested elsewhere.
+    let outline = Outline::new(&analysis, &placement, cost).ok()?;
+    Some(check(&outline))
+}
+
+fn planned(recompute: bool) -> Planned {
+    Planned { settings: Settings { recompute, effort_seconds: 0.05 }, ..Planned::default() }
+}
+
+fn written(outline: &Outline, draft: Draft) -> Plan {
+    let mut plan = Plan::new(outline.analysis(), "planned", "/cpu:0");
+    draft.write_to(&mut plan, outline.analysis());
+    plan
+}
+
+/// Rewrites a graph by a plan, and checks the result; why it is refused otherwise.
+fn carried_out(model: &Model, graph: &Graph, plan: &Plan, train_ops: &[&str]) -> Result<Verified, String> {
+    let edits = rewrite::rewrite(model, graph, plan).map_err(|error| error.to_string())?.edits;
+    let content = model.edited(&edits, Encoding::Binary).unwrap().to_vec();
+    let result = Model::from_bytes("rewritten", content, &ReadOptions::default()).unwrap();
+    let options = CheckOptions { train_ops: train_ops.iter().map(ToString::to_string).collect() };
+    verify::check_with(model, &result, OpRegistry::builtin(), &options)
+        .map_err(|error: VerifyError| error.to_string())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
+
+    #[test]
+    fn plans_for_odd_graphs_hold(seed: u64, size in 10usize..150, part in 0.3f64..1.0, recompute: bool) {
+        plan_holds(random_graph::random_graph(seed, size), random_graph::TRAIN_OP, part, recompute)?;
+    }
+
+    #[test]
+    fn plans_for_training_graphs_hold(seed: u64, layers in 4usize..60, part in 0.2f64..1.0, recompute: bool) {
+        let content = training_graph::random_training_graph(seed, layers);
+        plan_holds(content, training_graph::TRAIN_OP, part, recompute)?;
+    }
+}
+
+/// A plan for a part of the memory that a graph wants passes the checker and keeps to its budget, if there is one.
+fn plan_holds(content: Vec<u8>, train_op: &str, part: f64, recompute: bool) -> Result<(), TestCaseError> {
+    let model = Model::from_bytes("a random graph", content, &ReadOptions::default()).unwrap();
+    let check = |outline: &Outline| {
+        let graph = outline.analysis().graph;
+        if !outline.analysis().step.is_known() || outline.placement().gpus().is_empty() {
+            return Ok(());
+        }
+        let unlimited = machine(Vec::new());
+        let least = Judge::new(outline, &unlimited).least_memory(&Draft::default());
+        let budget = machine(vec![(least as f64 * part) as u64]);
+        let mut judge = Judge::new(outline, &budget);
+        let Some(found) = planned(recompute).find(&mut judge).unwrap() else { return Ok(()) };
+        prop_assert!(recompute || found.draft.recomputations.is_empty());
+        for gpu in &found.outcome.gpus {
+            prop_assert!(gpu.peak_bytes <= budget.memory[0]);
+        }
+        let plan = written(outline, found.draft);
+        // The written form holds all of it.
+        prop_assert_eq!(&Plan::from_json("plan", plan.to_json().as_bytes()).unwrap(), &plan);
+        let again = Draft::of(&plan, graph).unwrap();
+        let outcome = simulate(&Program::new(outline, &again), &budget, &mut NoObserver).unwrap();
+        prop_assert_eq!(&outcome, &found.outcome);
+        let verified = carried_out(&model, graph, &plan, &[train_op]);
+        prop_assert!(verified.is_ok(), "{}", verified.unwrap_err());
+        Ok(())
+    };
+    with_outline(&model, &[train_op], check).unwrap_or(Ok(()))
+}
+
+const RESNET: &str = "testdata/resnet50_2000_b1.meta";
+
+/// A plan for ResNet50 with swaps, orders and recomputations, and what is known of the graph.
+fn with_resnet_plan(check: impl FnOnce(&Model, &Outline, &Machine, Plan)) {
+    let content = std::fs::read(RESNET).unwrap();
+    let model = Model::from_bytes(RESNET, content, &ReadOptions::default()).unwrap();
+    let meta_graph = model.meta_graph().unwrap().unwrap();
+    let train_ops = tf_lms::format::collected_ops(&meta_graph, "train_op");
+    let names: Vec<&str> = train_ops.iter().map(String::as_str).collect();
+    with_outline(&model, &names, |outline| {
+        let before =
+            simulate(&Program::new(outline, &Draft::default()), &machine(Vec::new()), &mut NoObserver);
+        let budget = machine(vec![before.unwrap().gpus[0].peak_bytes * 2 / 5]);
+        let tuning = tune(outline, &budget, &mut planned(true)).unwrap();
+        let Verdict::FitsWithSwapping(found) = tuning.verdict else { panic!("no plan") };
+        let plan = written(outline, found.draft);
+        assert!(!plan.swaps.is_empty() && !plan.orders.is_empty() && !plan.recomputations.is_empty());
+        check(&model, outline, &budget, plan);
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_changed_plan_is_caught() {
+    with_resnet_plan(|model, outline, budget, plan| {
+        let graph = outline.analysis().graph;
+        let verified = carried_out(model, graph, &plan, &[]).unwrap();
+        assert_eq!(verified.recomputed_ops, plan.recomputations.len());
+        let fits = |plan: &Plan| {
+            let draft = Draft::of(plan, graph).unwrap();
+            simulate(&Program::new(outline, &draft), budget, &mut NoObserver).is_ok()
+        };
+        assert!(fits(&plan));
+
+        // Another input of the same type for a second run.
+        let other = plan.swaps[0].tensor.clone();
+        let mut wrong = plan.clone();
+        let input = wrong.recomputations.iter_mut().flat_map(|again| &mut again.inputs).next().unwrap();
+        assert_ne!(input.tensor, other);
+        (input.tensor, input.from) = (other, Substitute::SwapIn(0));
+        assert!(carried_out(model, graph, &wrong, &[]).unwrap_err().contains("from where it is not"));
+
+        // A second run that stands for another op.
+        let mut wrong = plan.clone();
+        let unrelated = graph.node_ids().find(|&node| graph.op(node).name() == "Relu").unwrap();
+        wrong.recomputations[0].op = graph.name(unrelated).to_string();
+        if wrong.recomputations[0].op != plan.recomputations[0].op {
+            assert!(carried_out(model, graph, &wrong, &[]).is_err());
+        }
+
+        // A second run that reads one that does not stand before it.
+        let mut wrong = plan.clone();
+        let chained = wrong.recomputations.iter_mut().flat_map(|again| &mut again.inputs);
+        let mut chained = chained.filter(|input| matches!(input.from, Substitute::Recomputation(_)));
+        chained.next().unwrap().from = Substitute::Recomputation(u32::MAX);
+        assert!(carried_out(model, graph, &wrong, &[]).unwrap_err().contains("from where it is not"));
+
+        // A trigger behind the consumer is a cycle.
+        let mut wrong = plan.clone();
+        let swap_in = &mut wrong.swaps[0].swap_ins[0];
+        swap_in.triggers = swap_in.consumers.clone();
+        assert!(carried_out(model, graph, &wrong, &[]).unwrap_err().contains("cycle"));
+
+        // Without triggers all comes back at once.
+        let mut early = plan.clone();
+        early.swaps.iter_mut().flat_map(|swap| &mut swap.swap_ins).for_each(|back| back.triggers.clear());
+        assert!(!fits(&early));
+
+        // What is not brought back by a second run stays.
+        let mut kept = plan;
+        kept.recomputations.clear();
+        kept.swaps.iter_mut().for_each(|swap| swap.swap_ins.retain(|back| !back.consumers.is_empty()));
+        assert!(!fits(&kept));
+    });
+}

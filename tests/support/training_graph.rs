@@ -1,0 +1,135 @@
+//! Random training graphs: a forward part with skips, its gradients, and updates of variables; beside them an evaluation and a
+//! gradient that nobody uses.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use tf_lms::dtype::DataType;
+use tf_lms::proto::tensorflow::attr_value::Value;
+
+use super::made_up::{GraphBuilder, shape_proto, type_value};
+
+const SHAPE: &[i64] = &[128, 128];
+
+/// The op that a step is run for.
+pub const TRAIN_OP: &str = "train";
+
+enum Layer {
+    Relu { output: String, input: String },
+    Tanh { output: String, input: String },
+    Add { output: String, inputs: [String; 2] },
+    Mul { output: String, inputs: [String; 2] },
+    MatMul { output: String, input: String, weights: String, variable: String },
+}
+
+struct Maker {
+    rng: Rng,
+    builder: GraphBuilder,
+    updates: Vec<String>,
+}
+
+/// A graph with so many layers.
+pub fn random_training_graph(seed: u64, layers: usize) -> Vec<u8> {
+    let builder = GraphBuilder { device: "/device:GPU:0".to_string(), ..GraphBuilder::default() };
+    let mut maker = Maker { rng: Rng::with_seed(seed), builder, updates: Vec::new() };
+    let float = type_value(DataType::FLOAT);
+    let shape = Value::Shape(shape_proto(SHAPE));
+    let input = maker.builder.add("Placeholder", &[], vec![("dtype", float), ("shape", shape)], &[SHAPE]);
+    let rate = maker.builder.add(
+        "Placeholder",
+        &[],
+        vec![("dtype", type_value(DataType::FLOAT)), ("shape", Value::Shape(shape_proto(&[])))],
+        &[&[]],
+    );
+    let mut tensors = vec![maker.op("Exp", &[&input])];
+    let made: Vec<Layer> = (0..layers).map(|_| maker.layer(&mut tensors)).collect();
+    let last = tensors.last().cloned().unwrap_or(input);
+    maker.op("Softplus", &[&last]);
+    let first_gradient = maker.op("OnesLike", &[&last]);
+    let mut gradients: BTreeMap<String, Vec<String>> = BTreeMap::from([(last, vec![first_gradient])]);
+    for layer in made.iter().rev() {
+        maker.gradient(layer, &mut gradients, &rate);
+    }
+    // What nobody uses.
+    for gradient in gradients.values().flatten().cloned().collect::<Vec<_>>() {
+        maker.op("Neg", &[&gradient]);
+    }
+    let updates: Vec<String> = maker.updates.iter().map(|update| format!("^{update}")).collect();
+    let inputs: Vec<&str> = updates.iter().map(String::as_str).collect();
+    maker.builder.add("NoOp", &inputs, Vec::new(), &[]);
+    if let Some(train) = maker.builder.nodes.last_mut() {
+        train.name = TRAIN_OP.to_string();
+    }
+    maker.builder.encode()
+}
+
+impl Maker {
+    fn op(&mut self, op: &str, inputs: &[&str]) -> String {
+        self.builder.add(op, inputs, vec![("T", type_value(DataType::FLOAT))], &[SHAPE])
+    }
+
+    fn layer(&mut self, tensors: &mut Vec<String>) -> Layer {
+        let input = tensors[tensors.len() - 1].clone();
+        let other = tensors[self.rng.usize(..tensors.len())].clone();
+        let layer = match self.rng.usize(..6) {
+            0 | 1 => Layer::Relu { output: self.op("Relu", &[&input]), input },
+            2 => Layer::Tanh { output: self.op("Tanh", &[&input]), input },
+            3 => Layer::Add { output: self.op("AddV2", &[&input, &other]), inputs: [input, other] },
+            4 => Layer::Mul { output: self.op("Mul", &[&input, &other]), inputs: [input, other] },
+            _ => {
+                let dtype = || ("dtype", type_value(DataType::FLOAT));
+                let shape = ("shape", Value::Shape(shape_proto(SHAPE)));
+                let variable = self.builder.add("VarHandleOp", &[], vec![dtype(), shape], &[&[]]);
+                let weights = self.builder.add("ReadVariableOp", &[&variable], vec![dtype()], &[SHAPE]);
+                let output = self.op("MatMul", &[&input, &weights]);
+                Layer::MatMul { output, input, weights, variable }
+            }
+        };
+        let (Layer::Relu { output, .. }
+        | Layer::Tanh { output, .. }
+        | Layer::Add { output, .. }
+        | Layer::Mul { output, .. }
+        | Layer::MatMul { output, .. }) = &layer;
+        tensors.push(output.clone());
+        layer
+    }
+
+    fn gradient(&mut self, layer: &Layer, gradients: &mut BTreeMap<String, Vec<String>>, rate: &str) {
+        let (Layer::Relu { output, .. }
+        | Layer::Tanh { output, .. }
+        | Layer::Add { output, .. }
+        | Layer::Mul { output, .. }
+        | Layer::MatMul { output, .. }) = layer;
+        let Some(parts) = gradients.remove(output) else { return };
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let float = || type_value(DataType::FLOAT);
+        let sum = match parts[..] {
+            [only] => only.to_string(),
+            _ => {
+                let attrs = vec![("T", float()), ("N", Value::I(parts.len() as i64))];
+                self.builder.add("AddN", &parts, attrs, &[SHAPE])
+            }
+        };
+        let mut give = |tensor: &str, gradient: String| {
+            gradients.entry(tensor.to_string()).or_default().push(gradient);
+        };
+        match layer {
+            Layer::Relu { output, input } => give(input, self.op("ReluGrad", &[&sum, output])),
+            Layer::Tanh { output, input } => give(input, self.op("TanhGrad", &[output, &sum])),
+            Layer::Add { inputs, .. } => inputs.iter().for_each(|input| give(input, sum.clone())),
+            Layer::Mul { inputs: [a, b], .. } => {
+                give(a, self.op("Mul", &[&sum, b]));
+                give(b, self.op("Mul", &[&sum, a]));
+            }
+            Layer::MatMul { input, weights, variable, .. } => {
+                let of_input = vec![("T", float()), ("transpose_b", Value::B(true))];
+                give(input, self.builder.add("MatMul", &[&sum, weights], of_input, &[SHAPE]));
+                let of_weights = vec![("T", float()), ("transpose_a", Value::B(true))];
+                let gradient = self.builder.add("MatMul", &[input, &sum], of_weights, &[SHAPE]);
+                let update = ["ResourceApplyGradientDescent"];
+                let inputs = [variable.as_str(), rate, &gradient];
+                self.updates.push(self.builder.add(update[0], &inputs, vec![("T", float())], &[]));
+            }
+        }
+    }
+}
