@@ -419,6 +419,39 @@ fn a_copy_brings_its_triggers() {
     let step = |mut build: Build| build.train_op("group").clone();
     accepts(&step(original.clone()), &step(with("^fed")));
     accepts(&step(original.clone()), &step(chain(with(""), "x ^fed")));
+    // And what it does not run is new, also behind several copies.
+    let without = |build: Build| step(build).inputs("group", "^e").clone();
+    refuses(&without(original.clone()), &without(with("^fed")), ViolationKind::NewWork, "y");
+    let behind_two = without(chain(with(""), "x ^fed"));
+    refuses(&without(original.clone()), &behind_two, ViolationKind::NewWork, "y");
+}
+
+#[test]
+fn a_copy_brings_what_each_of_its_inputs_brings() {
+    // `early` has the trigger of one of the two behind itself, and none has the other.
+    let original = Build::of(&[
+        ("x", "Placeholder", ""),
+        ("y", "Placeholder", ""),
+        ("fed", "Relu", "y"),
+        ("a", "Relu", "x"),
+        ("b", "Relu", "x"),
+        ("c", "Relu", "x"),
+        ("n", "AddV2", "a b"),
+        ("early", "AddV2", "a c"),
+        ("late", "AddV2", "early n"),
+    ]);
+    let with = |trigger: &str| {
+        let mut build = original.clone();
+        build
+            .recompute("a", 0, "x ^c")
+            .recompute("b", 0, &format!("x {trigger}"))
+            .recompute("n", 0, "lms/recompute/a/0 lms/recompute/b/0")
+            .inputs("early", "lms/recompute/a/0 c")
+            .inputs("late", "early lms/recompute/n/0");
+        build
+    };
+    accepts(&original, &with("^c"));
+    refuses(&original, &with("^fed"), ViolationKind::NewWork, "y");
 }
 
 #[test]
