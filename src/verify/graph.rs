@@ -71,10 +71,16 @@ pub(super) struct Lists<T> {
 }
 
 impl<T> Lists<T> {
-    fn with_capacity(lists: usize, items: usize) -> Lists<T> {
+    pub fn with_capacity(lists: usize, items: usize) -> Lists<T> {
         let mut starts = Vec::with_capacity(lists + 1);
         starts.push(0);
         Lists { starts, items: Vec::with_capacity(items) }
+    }
+
+    /// Adds the list of the next node.
+    pub fn push(&mut self, items: impl IntoIterator<Item = T>) {
+        self.items.extend(items);
+        self.close();
     }
 
     /// Ends the list of the next node.

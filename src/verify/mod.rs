@@ -48,7 +48,7 @@
 //! | `iteration` | an added edge leads to the next iteration | `frames` |
 //! | `branch` | an added edge may be dead when its target is alive | `branches` |
 //! | `ref_order` | a delayed reader may see a variable's next value | `ref_order` |
-//! | `new_work` | a step would run ops that it did not run before | `new_work` |
+//! | `new_work` | a run would do what it did not do before | `new_work` |
 
 mod acyclic;
 mod branches;

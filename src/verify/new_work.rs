@@ -1,18 +1,35 @@
-//! An added edge makes no step run ops that it did not run before with effects or needs.
+//! An added edge makes no run do what it did not do before, if that has effects or needs.
 //!
-//! A step runs all that its fetches depend on, over control edges too. An added edge A → B brings A and what A needs
-//! into each run that needs B: an optimizer's update into an evaluation, a placeholder that nobody feeds. What a
-//! training step runs anyway is no new work for it, so edges within it are free, as long as nothing outside of the step
-//! needs B too: an initializer shares variables with the step.
+//! A run does all that its fetches depend on, over control edges too. An added edge A → B brings A and what A needs
+//! into each run that needs B: an optimizer's update into an evaluation, a placeholder that nobody feeds. An op is needy
+//! if it must not come into a run that way: it is stateful, to be fed, or unknown.
+//!
+//! If the train op is known, two things must hold:
+//!
+//! * The step does nothing needy that is not of the step. Edges within it are free for it, and an edge into it brings
+//!   what is outside of it.
+//! * A run of a node outside of the step (an evaluation, an initializer, a gradient that nobody reads) does nothing needy
+//!   that it did not do before. That is so for the edges within the step too: who needs one of its nodes does all that
+//!   this node waits for now.
+//!
+//! A node of the step is no target itself: it is run with the step. If the train op is not known, all nodes are outside.
+//!
+//! Not each node outside needs a look. Where a run of one does new work, there is a path from it to that work. The last
+//! node outside before the path's first added edge has that edge, or an original input from the step, and the
+//! work is new for it too. So the targets are the nodes outside with added edges, and those with an original input from the step
+//! which leads back to an added edge.
 //!
 //! A swap op or a recomputed op brings its triggers and those of the added ops that it reads. What it stands for was
-//! needed by its reader before, and so was what that reads.
+//! needed by its reader before, and so was what that reads. Who reads a copy counts as one who runs its original too,
+//! with what that waits for.
 //!
 //! Most edges are from an ancestor, and bring nothing. So the pass goes backwards from 64 targets at a time, with
 //! one set of bits for "the target needed it already" and one for "it would be new", and ends as soon as
-//! there is no target left above and nothing new below.
+//! there is no target left above, nothing new below, and no edge of the step that a target may come by.
 
-use super::graph::{Graph, NodeId};
+use std::ops::RangeInclusive;
+
+use super::graph::{Graph, Lists, NONE, NodeId};
 use super::report::{Report, ViolationKind};
 use super::triggers::Triggers;
 
@@ -24,61 +41,92 @@ pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], step: Option<&[bool]>, 
     }
     let mut pass = Pass {
         graph,
-        triggers: Triggers::find(graph, order, step),
         order,
         position,
         step,
-        only_in_step: step.map(|step| only_in_step(graph, order, step)),
+        brought: Brought::find(graph, order, step),
+        first_edge: Vec::new(),
         has_loops: graph.ids().any(|node| graph.is_loop_header(node)),
         needed: vec![0; order.len()],
         new: vec![0; order.len()],
         sources: Vec::new(),
     };
-    let mut targets: Vec<NodeId> = order
-        .iter()
-        .copied()
-        .filter(|&node| graph.is_original(node) && !pass.brought_by(node).is_empty())
-        .collect();
+    pass.first_edge = pass.first_edges_of_step();
     // From the end of the order to its beginning, so that one batch is close together.
-    targets.reverse();
-    for batch in targets.chunks(64) {
-        pass.run(batch, report);
+    let originals = || order.iter().copied().rev().filter(|&node| graph.is_original(node));
+    let into_step: Vec<NodeId> =
+        originals().filter(|&node| !pass.brought.into_step.of(node).is_empty()).collect();
+    let outside: Vec<NodeId> = originals().filter(|&node| pass.is_outside_target(node)).collect();
+    for batch in into_step.chunks(64) {
+        pass.run(batch, Run::Step, report);
+    }
+    for batch in outside.chunks(64) {
+        pass.run(batch, Run::Outside, report);
     }
 }
 
-/// The nodes of the step that no node outside of it needs.
-fn only_in_step(graph: &Graph<'_>, order: &[NodeId], step: &[bool]) -> Vec<bool> {
-    let mut only = step.to_vec();
-    // A loop's own edges lead back up the order: what they bring shows in the next pass.
-    let mut again = true;
-    while again {
-        again = false;
-        for &node in order.iter().rev().filter(|&&node| graph.is_original(node)) {
-            if !only[node as usize] {
-                for from in graph.original_sources(node) {
-                    again |= graph.is_back_edge(from, node) && only[from as usize];
-                    only[from as usize] = false;
-                }
+/// Whose run the targets of a batch stand for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Run {
+    /// The step's, which does all that is of the step anyway.
+    Step,
+    /// Each target's own, with nothing of the step but what the target needs.
+    Outside,
+}
+
+/// Where the edges come from that may bring something to an original node.
+struct Brought {
+    /// All of them.
+    all: Lists<NodeId>,
+    /// To a node of the step those that may bring something from outside of it.
+    into_step: Lists<NodeId>,
+}
+
+impl Brought {
+    fn find(graph: &Graph<'_>, order: &[NodeId], step: Option<&[bool]>) -> Brought {
+        let triggers = Triggers::find(graph, order, step);
+        let in_step = |node: NodeId| step.is_some_and(|step| step[node as usize]);
+        let lists = || Lists::with_capacity(order.len(), 0);
+        let mut brought = Brought { all: lists(), into_step: lists() };
+        let mut found = Vec::new();
+        for node in graph.ids() {
+            let is_original = graph.is_original(node);
+            if is_original {
+                found.extend(triggers.brought_by_data(graph, node, false));
+                found.extend(by_control(graph, node));
             }
+            brought.all.push(found.drain(..));
+            if is_original && in_step(node) {
+                found.extend(triggers.brought_by_data(graph, node, true));
+                found.extend(by_control(graph, node).filter(|&from| !in_step(from)));
+            }
+            brought.into_step.push(found.drain(..));
         }
+        brought
     }
-    only
+}
+
+/// What an original node waits for that it did not wait for before.
+fn by_control(graph: &Graph<'_>, node: NodeId) -> impl Iterator<Item = NodeId> {
+    let added = graph.control(node).iter().filter(|control| control.added).map(|control| control.from);
+    added.flat_map(|from| graph.stands_for(from).chain([from]))
 }
 
 struct Pass<'g, 'a> {
     graph: &'g Graph<'a>,
-    triggers: Triggers,
     order: &'g [NodeId],
     position: Vec<u32>,
     step: Option<&'g [bool]>,
-    only_in_step: Option<Vec<bool>>,
+    brought: Brought,
+    /// The first place in the order of a node of the step with added edges that a node is or needs, or `NONE`.
+    first_edge: Vec<u32>,
     has_loops: bool,
     /// Which of the batch's targets needed a node in the original graph.
     needed: Vec<u64>,
     /// Which need it in the rewritten graph only.
     new: Vec<u64>,
-    /// Room for the sources of one node.
-    sources: Vec<NodeId>,
+    /// Room for the sources of one node, and for whom each is new.
+    sources: Vec<(NodeId, u64)>,
 }
 
 impl Pass<'_, '_> {
@@ -86,22 +134,34 @@ impl Pass<'_, '_> {
         self.step.is_some_and(|step| step[node as usize])
     }
 
-    /// Whether nothing outside of the step needs a node.
-    fn only_in_step(&self, node: NodeId) -> bool {
-        self.only_in_step.as_ref().is_some_and(|only| only[node as usize])
+    /// Finds `first_edge` for all original nodes.
+    fn first_edges_of_step(&self) -> Vec<u32> {
+        let graph = self.graph;
+        let mut first = vec![NONE; self.order.len()];
+        if self.step.is_none() {
+            return first;
+        }
+        // A loop's own edges lead back up the order: what they bring shows in the next round.
+        let mut again = true;
+        while again {
+            again = false;
+            for (place, &node) in (0..).zip(self.order).filter(|(_, node)| graph.is_original(**node)) {
+                let brings = self.in_step(node) && !self.brought.all.of(node).is_empty();
+                let own = if brings { place } else { NONE };
+                let behind = graph.original_sources(node).map(|from| first[from as usize]);
+                let lowest = behind.fold(own, u32::min);
+                again |= self.has_loops && lowest < first[node as usize];
+                first[node as usize] = lowest.min(first[node as usize]);
+            }
+        }
+        first
     }
 
-    /// Where the edges come from that may bring something to an original node.
-    fn brought_by(&self, node: NodeId) -> Vec<NodeId> {
-        let graph = self.graph;
-        let only_in_step = self.only_in_step(node);
-        let mut found = self.triggers.brought_by_data(graph, node, only_in_step);
-        for control in graph.control(node).iter().filter(|control| control.added) {
-            found.push(control.from);
-            found.extend(graph.stands_for(control.from));
-        }
-        found.retain(|&from| !(only_in_step && self.in_step(from)));
-        found
+    /// Whether a node outside of the step may do new work that no other node outside, which it needs, does.
+    fn is_outside_target(&self, node: NodeId) -> bool {
+        let leads_to_edge = |from: NodeId| self.in_step(from) && self.first_edge[from as usize] != NONE;
+        !self.in_step(node)
+            && (!self.brought.all.of(node).is_empty() || self.graph.original_sources(node).any(leads_to_edge))
     }
 
     /// Where what is new goes on to from a node: all that a step must run which runs the node.
@@ -125,35 +185,43 @@ impl Pass<'_, '_> {
         }
     }
 
-    fn run(&mut self, targets: &[NodeId], report: &mut Report) {
-        let graph = self.graph;
-        // Targets of the step alone may run whatever the step runs.
-        let of_step = (0..)
-            .zip(targets)
-            .filter(|(_, node)| self.only_in_step(**node))
-            .fold(0u64, |bits, (bit, _)| bits | 1 << bit);
+    fn run(&mut self, targets: &[NodeId], run: Run, report: &mut Report) {
         let mut top = 0;
         let mut bottom = self.order.len() as u32;
         for (bit, &target) in targets.iter().enumerate() {
             let bit = 1u64 << bit;
-            self.needed[target as usize] |= bit;
             top = top.max(self.position[target as usize]);
-            for from in self.brought_by(target) {
+            let brought = match run {
+                Run::Step => &self.brought.into_step,
+                Run::Outside => &self.brought.all,
+            };
+            for &from in brought.of(target) {
                 self.new[from as usize] |= bit;
                 bottom = bottom.min(self.position[from as usize]);
+            }
+            // All that a node of the step needed is of the step, and passed by anyway.
+            if run == Run::Outside {
+                self.needed[target as usize] |= bit;
+                bottom = bottom.min(self.first_edge[target as usize]);
             }
         }
         if self.has_loops {
             top = self.order.len() as u32 - 1;
         }
         loop {
-            let (low, again) = self.sweep(top, bottom, of_step);
+            let (low, again) = self.sweep(top, bottom, run);
             bottom = bottom.min(low);
             if !again {
                 break;
             }
         }
-        for place in bottom..=top {
+        self.collect(bottom..=top, targets, report);
+    }
+
+    /// Reports what is new and needy, and clears the bits for the next batch.
+    fn collect(&mut self, places: RangeInclusive<u32>, targets: &[NodeId], report: &mut Report) {
+        let graph = self.graph;
+        for place in places {
             let node = self.order[place as usize];
             let new = std::mem::take(&mut self.new[node as usize]);
             self.needed[node as usize] = 0;
@@ -174,7 +242,7 @@ impl Pass<'_, '_> {
 
     /// Hands the bits on to all inputs, from `top` down to `bottom` and further as long as something new is under way.
     /// Returns where it ended, and whether a loop's own edge brought something to a node that it had passed.
-    fn sweep(&mut self, top: u32, bottom: u32, of_step: u64) -> (u32, bool) {
+    fn sweep(&mut self, top: u32, bottom: u32, run: Run) -> (u32, bool) {
         let graph = self.graph;
         let mut again = false;
         let mut lowest_new = bottom;
@@ -182,10 +250,7 @@ impl Pass<'_, '_> {
         loop {
             let node = self.order[place as usize];
             let needed = self.needed[node as usize];
-            let mut new = self.new[node as usize] & !needed;
-            if self.in_step(node) {
-                new &= !of_step;
-            }
+            let new = self.new[node as usize] & !needed;
             self.new[node as usize] = new;
             if needed != 0 && graph.is_original(node) {
                 for from in graph.original_sources(node) {
@@ -194,21 +259,25 @@ impl Pass<'_, '_> {
                     again |= graph.is_back_edge(from, node) && before | needed != before;
                 }
             }
-            if new != 0 {
-                let mut sources = std::mem::take(&mut self.sources);
-                self.hand_on(node, |from| sources.push(from));
-                for from in sources.drain(..) {
-                    let new = if self.in_step(from) { new & !of_step } else { new };
-                    if new == 0 {
-                        continue;
-                    }
-                    let before = self.new[from as usize] | self.needed[from as usize];
-                    self.new[from as usize] |= new;
-                    lowest_new = lowest_new.min(self.position[from as usize]);
-                    again |= graph.is_back_edge(from, node) && before | new != before;
-                }
-                self.sources = sources;
+            let mut sources = std::mem::take(&mut self.sources);
+            // Who comes by a node of the step must do what its added edges bring. A node outside with added edges is
+            // a target, and if that does nothing new, nobody does by way of it.
+            if needed != 0 && self.in_step(node) {
+                sources.extend(self.brought.all.of(node).iter().map(|&from| (from, needed)));
             }
+            if new != 0 {
+                self.hand_on(node, |from| sources.push((from, new)));
+            }
+            for (from, bits) in sources.drain(..) {
+                let bits = bits & !(self.needed[from as usize] | self.new[from as usize]);
+                if bits == 0 || run == Run::Step && self.in_step(from) {
+                    continue;
+                }
+                self.new[from as usize] |= bits;
+                lowest_new = lowest_new.min(self.position[from as usize]);
+                again |= graph.is_back_edge(from, node);
+            }
+            self.sources = sources;
             // With loops a later sweep may come by here again, so all sweeps go all the way.
             let end = if self.has_loops { 0 } else { lowest_new };
             if place == 0 || place <= end {

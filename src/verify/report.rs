@@ -79,7 +79,7 @@ pub enum ViolationKind {
     Branch,
     /// A variable may be updated before a delayed reader has read it.
     RefOrder,
-    /// A step would run ops with effects or needs that it did not run.
+    /// A run would do something with effects or needs that it did not do.
     NewWork,
     /// The tensor is of a type that cannot be swapped.
     UnswappableType,

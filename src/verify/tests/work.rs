@@ -1,4 +1,4 @@
-//! An added edge brings no new work with effects or needs.
+//! An added edge brings no new work with effects or needs: to the step from outside, to who stands outside at all.
 
 use super::*;
 
@@ -122,5 +122,354 @@ fn many_targets_take_several_passes() {
         wrong.inputs(&format!("lms/order/{index}"), &format!("^n{} ^y", index - 3));
         let error = refuses(&original, &wrong, ViolationKind::NewWork, "y");
         assert_eq!(error.violations.len() + error.further, 1, "{error}");
+    }
+}
+
+/// That the first violation says that this op is new for this node, and that it is the only one.
+#[track_caller]
+fn is_new_for(original: &Build, rewritten: &Build, needy: &str, target: &str) {
+    let error = refuses(original, rewritten, ViolationKind::NewWork, needy);
+    assert_eq!(error.violations[0].nodes, [needy, target], "{error}");
+    assert_eq!(error.violations.len() + error.further, 1, "{error}");
+}
+
+/// `zeros` needs nothing and is of the step; the gradient that nobody reads, `input_grad`, is not.
+fn with_zeros(input_grad: &str) -> Build {
+    let mut build = Build::of(&[
+        ("shape", "Const", ""),
+        ("x", "Placeholder", ""),
+        ("a", "Relu", "x"),
+        ("zeros", "Fill", "shape shape"),
+        ("loss", "AddV2", "a zeros"),
+        ("train", "NoOp", "^loss"),
+        ("input_grad", "AddV2", input_grad),
+    ]);
+    build.train_op("train");
+    build
+}
+
+#[test]
+fn an_edge_of_the_step_is_free_where_all_outside_need_what_it_brings() {
+    let ordered = |mut build: Build| build.inputs("zeros", "shape shape ^a").clone();
+    let by_order_op = |mut build: Build| {
+        build.node("lms/order/0", "NoOp", "^a").inputs("zeros", "shape shape ^lms/order/0").clone()
+    };
+    for input_grad in ["zeros a", "zeros x", "zeros zeros ^loss"] {
+        accepts(&with_zeros(input_grad), &ordered(with_zeros(input_grad)));
+        accepts(&with_zeros(input_grad), &by_order_op(with_zeros(input_grad)));
+    }
+    for input_grad in ["zeros shape", "shape shape ^zeros"] {
+        is_new_for(&with_zeros(input_grad), &ordered(with_zeros(input_grad)), "x", "input_grad");
+        is_new_for(&with_zeros(input_grad), &by_order_op(with_zeros(input_grad)), "x", "input_grad");
+    }
+}
+
+#[test]
+fn where_the_step_is_not_known_each_node_stands_for_itself() {
+    let mut original = with_zeros("zeros a");
+    original.train_op = None;
+    let mut rewritten = original.clone();
+    rewritten.inputs("zeros", "shape shape ^a");
+    is_new_for(&original, &rewritten, "x", "zeros");
+}
+
+#[test]
+fn what_comes_into_the_step_must_be_of_it_even_if_others_need_it() {
+    let mut original = with_zeros("zeros a");
+    original.node("y", "Placeholder", "").node("fed", "AddV2", "y a").node("tame", "AddV2", "shape a");
+    original.inputs("input_grad", "zeros fed ^tame");
+    let waiting = |inputs: &str| original.clone().inputs("zeros", inputs).clone();
+    accepts(&original, &waiting("shape shape ^tame"));
+    is_new_for(&original, &waiting("shape shape ^fed"), "y", "zeros");
+    // By way of an edge between nodes outside, and by way of a swap that others wait for too.
+    let mut build = waiting("shape shape ^tame");
+    build.inputs("tame", "shape a ^y").inputs("input_grad", "zeros fed ^tame");
+    let error = refuses(&original, &build, ViolationKind::NewWork, "y");
+    let named: Vec<_> = error.violations.iter().map(|violation| violation.nodes.clone()).collect();
+    assert_eq!(named, [["y", "zeros"], ["y", "tame"]], "{error}");
+    let mut build = original.clone();
+    build.swap_in("a", 0, "a ^shape ^fed").inputs("loss", "lms/swap_in/a/0_0 zeros");
+    is_new_for(&original, &build, "y", "loss");
+}
+
+/// A model, its step, and an evaluation with these inputs, with something behind it. `grad` needs labels.
+fn with_evaluation(evaluation: &str) -> Build {
+    let mut build = Build::of(&[
+        ("x", "Placeholder", ""),
+        ("labels", "Placeholder", ""),
+        ("h", "Relu", "x"),
+        ("h2", "Relu", "h"),
+        ("grad", "Relu", "labels"),
+        ("logits", "AddV2", "h2 h"),
+        ("top", "Relu", "logits"),
+        ("loss", "AddV2", "top grad"),
+        ("train", "NoOp", "^loss"),
+        ("evaluation", "AddV2", evaluation),
+        ("summary", "Relu", "evaluation"),
+        ("summaries", "NoOp", "^summary"),
+    ]);
+    build.train_op("train");
+    build
+}
+
+#[test]
+fn an_evaluation_does_nothing_of_the_gradients() {
+    let swapped =
+        |mut build: Build| build.swap_in("h", 0, "h ^grad").inputs("logits", "h2 lms/swap_in/h/0_0").clone();
+    for evaluation in ["logits x", "top x", "x x ^logits"] {
+        let original = with_evaluation(evaluation);
+        is_new_for(&original, &swapped(original.clone()), "labels", "evaluation");
+    }
+    for evaluation in ["h2 x", "top labels", "loss x", "logits grad"] {
+        let original = with_evaluation(evaluation);
+        accepts(&original, &swapped(original.clone()));
+    }
+}
+
+#[test]
+fn who_stands_behind_another_outside_of_the_step_does_what_that_does() {
+    // The edge is at a node outside, or two nodes of the step before it; `summary` needs the labels, but too late.
+    let mut original = with_evaluation("top x");
+    original.inputs("summary", "evaluation ^labels");
+    let ordered = |node: &str, inputs: &str| original.clone().inputs(node, inputs).clone();
+    is_new_for(&original, &ordered("evaluation", "top x ^grad"), "labels", "evaluation");
+    is_new_for(&original, &ordered("h2", "h ^grad"), "labels", "evaluation");
+    accepts(&original, &ordered("summary", "evaluation ^labels ^grad"));
+    // `more` comes to the step by way of nodes outside only: two of them do nothing new, the third does.
+    original.node("more", "AddV2", "summary logits").node("most", "AddV2", "more loss");
+    let mut build = original.clone();
+    accepts(&original, build.inputs("more", "summary logits ^grad"));
+    let mut original = with_evaluation("x x");
+    original.node("more", "AddV2", "summary logits");
+    let mut build = original.clone();
+    is_new_for(&original, build.inputs("h2", "h ^grad"), "labels", "more");
+}
+
+#[test]
+fn copies_and_swaps_of_the_step_bring_their_triggers_outside() {
+    let copied = |build: &Build, trigger: &str, reader: (&str, &str)| {
+        let mut build = build.clone();
+        build.recompute("h", 0, &format!("x {trigger}")).recompute("h2", 0, "lms/recompute/h/0");
+        build.inputs(reader.0, reader.1).clone()
+    };
+    let by_swap = |build: &Build, reader: (&str, &str)| {
+        let mut build = build.clone();
+        build.swap_in("x", 0, "x ^grad").recompute("h", 0, "lms/swap_in/x/0_0");
+        build.recompute("h2", 0, "lms/recompute/h/0").inputs(reader.0, reader.1).clone()
+    };
+    let logits = ("logits", "lms/recompute/h2/0 h");
+    for (evaluation, is_new) in [("logits x", true), ("top x", true), ("top labels", false), ("h2 x", false)]
+    {
+        let original = with_evaluation(evaluation);
+        let rewritten = [copied(&original, "^grad", logits), by_swap(&original, logits)];
+        for rewritten in rewritten {
+            match is_new {
+                true => is_new_for(&original, &rewritten, "labels", "evaluation"),
+                false => _ = accepts(&original, &rewritten),
+            }
+        }
+        accepts(&original, &copied(&original, "^h2", logits));
+    }
+    // The evaluation itself reads the copy; or it reads it second, after a node of the step.
+    let direct = ("evaluation", "lms/recompute/h2/0 x");
+    let original = with_evaluation("h2 x");
+    is_new_for(&original, &copied(&original, "^grad", direct), "labels", "evaluation");
+    is_new_for(&original, &by_swap(&original, direct), "labels", "evaluation");
+    let original = with_evaluation("h2 logits");
+    let mut rewritten = copied(&original, "^grad", ("evaluation", "lms/recompute/h2/0 logits"));
+    is_new_for(&original, rewritten.inputs(logits.0, logits.1), "labels", "evaluation");
+}
+
+#[test]
+fn an_edge_in_a_loop_is_for_all_who_read_what_the_loop_gives() {
+    // Two values go round the loop; who reads the first one's end, did not need the second.
+    let mut original = Build::of(&[
+        ("x", "Placeholder", ""),
+        ("z", "Placeholder", ""),
+        ("i_enter", "Enter", "x"),
+        ("i", "Merge", "i_enter i_next"),
+        ("go_on", "LoopCond", "i"),
+        ("i_s", "Switch", "i go_on"),
+        ("a", "Relu", "i_s:1"),
+        ("b", "Relu", "a"),
+        ("c", "AddV2", "b a"),
+        ("i_next", "NextIteration", "c"),
+        ("out", "Exit", "i_s"),
+        ("z_enter", "Enter", "z"),
+        ("j", "Merge", "z_enter j_next"),
+        ("j_s", "Switch", "j go_on"),
+        ("j_body", "Relu", "j_s:1"),
+        ("j_next", "NextIteration", "j_body"),
+        ("j_out", "Exit", "j_s"),
+        ("train", "NoOp", "^out ^j_out"),
+        ("evaluation", "AddV2", "out x"),
+    ]);
+    for enter in ["i_enter", "z_enter"] {
+        original.attr(enter, "frame_name", Value::S(b"f".to_vec()));
+    }
+    original.train_op("train");
+    let triggered_by = |build: &Build, trigger: &str| {
+        let mut build = build.clone();
+        build.swap_in("a", 0, &format!("a {trigger}")).inputs("c", "b lms/swap_in/a/0_0").clone()
+    };
+    accepts(&original, &triggered_by(&original, "^b"));
+    is_new_for(&original, &triggered_by(&original, "^j_body"), "z", "evaluation");
+    for evaluation in ["out j_out", "out z"] {
+        original.inputs("evaluation", evaluation);
+        accepts(&original, &triggered_by(&original, "^j_body"));
+    }
+    // What the evaluation needs by way of the loop's own edge only, is no new work either.
+    original.inputs("evaluation", "out x").inputs("i_next", "c ^j_body");
+    accepts(&original, &triggered_by(&original, "^j_body"));
+}
+
+#[test]
+fn many_nodes_outside_take_several_passes() {
+    let mut original = Build::of(&[("x", "Placeholder", ""), ("y", "Placeholder", ""), ("fed", "Relu", "y")]);
+    original.node("n0", "Relu", "x");
+    for index in 1..400 {
+        original.node(&format!("n{index}"), "Relu", &format!("n{}", index - 1));
+    }
+    original.node("train", "NoOp", "^n399 ^fed").train_op("train");
+    // Those behind the edge need `y` too, the others do not.
+    for index in 0..400 {
+        let also = if index < 150 { "x" } else { "y" };
+        original.node(&format!("outside{index}"), "AddV2", &format!("n{index} {also}"));
+    }
+    let ordered = |build: &Build| {
+        let mut build = build.clone();
+        build.node("lms/order/0", "NoOp", "^fed").inputs("n150", "n149 ^lms/order/0").clone()
+    };
+    accepts(&original, &ordered(&original));
+    for index in (150..400).step_by(9) {
+        let mut wrong = original.clone();
+        wrong.inputs(&format!("outside{index}"), &format!("n{index} x"));
+        is_new_for(&wrong, &ordered(&wrong), "y", &format!("outside{index}"));
+    }
+}
+
+/// The rule as it is said, for small graphs.
+mod by_definition {
+    use std::collections::BTreeSet;
+
+    use super::super::generate::Random;
+    use super::*;
+
+    /// A graph whose nodes `n0`, `n1`, ... read earlier ones, some of them fed.
+    fn random_original(random: &mut Random, count: usize) -> Build {
+        let mut build = Build::default();
+        build.node("n0", "Placeholder", "");
+        for index in 1..count {
+            let (a, b, c) = (random.below(index), random.below(index), random.below(index));
+            let (op, inputs) = match random.below(8) {
+                0 | 1 => ("Placeholder", String::new()),
+                2 => ("Relu", format!("n{a} ^n{c}")),
+                3..=5 => ("AddV2", format!("n{a} n{b}")),
+                _ => ("Relu", format!("n{a}")),
+            };
+            build.node(&format!("n{index}"), op, &inputs);
+        }
+        if random.chance(80) {
+            let steps: Vec<String> = (0..3).map(|_| format!("^n{}", random.below(count))).collect();
+            build.node("train", "NoOp", &steps.join(" ")).train_op("train");
+        }
+        build
+    }
+
+    /// Some edges from any earlier nodes: at nodes, swaps and copies.
+    fn random_edges(original: &Build, random: &mut Random) -> Build {
+        let mut build = original.clone();
+        let mut copies: Vec<(String, String)> = Vec::new();
+        for index in 1..original.graph.node.len() {
+            let NodeDef { name, op, input, .. } = &original.graph.node[index];
+            let trigger = format!("^n{}", random.below(index));
+            let trigger = if random.chance(60) { trigger } else { String::new() };
+            let read = input.first().filter(|input| !input.starts_with('^')).cloned().unwrap_or_default();
+            let is_copied = |node: &NodeDef| node.name == read && node.op != "Placeholder";
+            match random.below(12) {
+                0 if op != "Placeholder" && !trigger.is_empty() => build.get(name).input.push(trigger),
+                1 if op != "Placeholder" && !trigger.is_empty() => {
+                    build.node(&format!("lms/order/{index}"), "NoOp", &trigger);
+                    build.get(name).input.push(format!("^lms/order/{index}"));
+                }
+                2 if !read.is_empty() => {
+                    build.swap_in(&read, index, &format!("{read} {trigger}"));
+                    build.get(name).input[0] = format!("lms/swap_in/{read}/0_{index}");
+                }
+                3 | 4 if original.graph.node.iter().any(is_copied) => {
+                    let from = original.graph.node.iter().find(|node| node.name == read);
+                    let mut inputs = from.map(|node| node.input.clone()).unwrap_or_default();
+                    for input in &mut inputs {
+                        let copy = copies.iter().rev().find(|(of, _)| of == input);
+                        *input = copy.map_or(input.clone(), |(_, copy)| copy.clone());
+                    }
+                    build.recompute(&read, index as u32, &format!("{} {trigger}", inputs.join(" ")));
+                    let copy = format!("lms/recompute/{read}/{index}");
+                    build.get(name).input[0] = copy.clone();
+                    copies.push((read, copy));
+                }
+                _ => {}
+            }
+        }
+        build
+    }
+
+    /// What a run of a node does, by names. Who runs a copy counts as one who runs its original.
+    fn run_of<'a>(build: &'a Build, node: &'a str) -> BTreeSet<&'a str> {
+        let (mut found, mut open) = (BTreeSet::new(), vec![node]);
+        while let Some(name) = open.pop() {
+            if found.insert(name) {
+                let node = build.graph.node.iter().find(|node| node.name == name).unwrap();
+                open.extend(node.input.iter().map(|input| input.trim_start_matches('^')));
+                let of = name.strip_prefix("lms/recompute/").and_then(|of| of.split_once('/'));
+                open.extend(of.map(|(of, _)| of));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn random_edges_are_judged_as_the_rule_says() {
+        let (mut accepted, mut refused, mut by_step, mut into) = (0, 0, 0, 0);
+        for seed in 0..4000 {
+            let mut random = Random::new(seed);
+            let count = 6 + random.below(12);
+            let original = random_original(&mut random, count);
+            let rewritten = random_edges(&original, &mut random);
+            let is_needy = |name: &&str| {
+                original.graph.node.iter().any(|node| node.name == *name && node.op == "Placeholder")
+            };
+            let train_op = original.train_op.as_deref();
+            let step = train_op.map(|train_op| run_of(&original, train_op)).unwrap_or_default();
+            // What each node does anew; for one of the step that is what the step does.
+            let is_new_for = |needy: &str, node: &str| {
+                let known = if step.contains(node) { step.clone() } else { run_of(&original, node) };
+                is_needy(&needy) && run_of(&rewritten, node).contains(needy) && !known.contains(needy)
+            };
+            let is_harmed =
+                |node: &str| original.graph.node.iter().any(|needy| is_new_for(&needy.name, node));
+            let harmed: Vec<&NodeDef> =
+                original.graph.node.iter().filter(|node| is_harmed(&node.name)).collect();
+            let is_changed = |node: &&NodeDef| rewritten.graph.node.iter().all(|after| after != *node);
+            by_step += usize::from(!harmed.is_empty() && !harmed.iter().any(is_changed));
+            into += usize::from(train_op.is_some_and(is_harmed));
+            match verify(&original, &rewritten) {
+                Ok(_) => {
+                    accepted += 1;
+                    assert!(harmed.is_empty(), "seed {seed}: {harmed:?}");
+                }
+                Err(error) => {
+                    refused += 1;
+                    for violation in &error.violations {
+                        assert_eq!(violation.kind, ViolationKind::NewWork, "seed {seed}: {error}");
+                        let [needy, node] = &violation.nodes[..] else { panic!("{error}") };
+                        assert!(is_new_for(needy, node), "seed {seed}: {error}");
+                    }
+                }
+            }
+        }
+        assert!(accepted.min(refused) > 1000, "{accepted} {refused}");
+        // Only by way of the step, and into it.
+        assert!(by_step.min(into) > 20, "{by_step} {into}");
     }
 }
