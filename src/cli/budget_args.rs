@@ -120,9 +120,20 @@ impl BudgetArgs {
         })
     }
 
-    /// The part of the memory that a plan may count on.
-    pub fn ratio(&self) -> f64 {
-        self.memory_ratio.unwrap_or_else(accuracy::safe_memory_ratio)
+    /// What a plan may count on of a GPU's memory, in bytes.
+    pub fn usable_bytes(&self, memory_bytes: u64) -> u64 {
+        match self.memory_ratio {
+            Some(ratio) => (memory_bytes as f64 * ratio) as u64,
+            None => accuracy::safe_bytes(memory_bytes),
+        }
+    }
+
+    /// The memory of which a plan may count on so many bytes.
+    pub fn memory_for(&self, bytes: u64) -> u64 {
+        match self.memory_ratio {
+            Some(ratio) => (bytes as f64 / ratio).ceil() as u64,
+            None => accuracy::memory_for(bytes),
+        }
     }
 
     /// The device's profile; `default` if none was given.
@@ -169,7 +180,7 @@ impl BudgetArgs {
     ///
     /// As [`BudgetArgs::memory`].
     pub fn machine(&self, profile: &DeviceProfile, gpus: usize) -> anyhow::Result<Machine> {
-        let usable = self.memory()?.into_iter().map(|bytes| (bytes as f64 * self.ratio()) as u64).collect();
+        let usable = self.memory()?.into_iter().map(|bytes| self.usable_bytes(bytes)).collect();
         Ok(Machine::new(profile, gpus, usable))
     }
 }

@@ -3,11 +3,36 @@
 /// Of the peak of live memory.
 pub const PEAK_ERROR: f64 = 0.05;
 
-/// Of the least memory in which a step runs.
+/// Of the least memory in which a step runs, for graphs of some size.
 pub const LIMIT_ERROR: f64 = 0.08;
 
-/// The part of a GPU's memory that a plan may count on, so that a limit which was predicted too low by the error bound
-/// still suffices.
-pub fn safe_memory_ratio() -> f64 {
-    1.0 / (1.0 + LIMIT_ERROR)
+/// The same in bytes, for small graphs: where variables lie in the pool is not known to the last tensor, and in a small pool one
+/// that lies in the way is a large part.
+pub const LIMIT_ERROR_BYTES: u64 = 13 << 20;
+
+/// What a plan may count on of a GPU's memory, so that a limit which was predicted too low by the larger of both errors still
+/// suffices.
+pub fn safe_bytes(memory_bytes: u64) -> u64 {
+    let part = (memory_bytes as f64 / (1.0 + LIMIT_ERROR)) as u64;
+    part.min(memory_bytes.saturating_sub(LIMIT_ERROR_BYTES))
+}
+
+/// The least memory of which a plan may count on so many bytes.
+pub fn memory_for(bytes: u64) -> u64 {
+    let whole = (bytes as f64 * (1.0 + LIMIT_ERROR)).ceil() as u64 + 1;
+    whole.max(bytes.saturating_add(LIMIT_ERROR_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_for_safe_bytes_has_them() {
+        for bytes in [1 << 20, 100 << 20, 163 << 20, 1 << 30, 16 << 30] {
+            assert!(safe_bytes(memory_for(bytes)) >= bytes);
+            assert!(safe_bytes(memory_for(bytes)) < bytes + bytes / 1000 + 8);
+        }
+        assert_eq!(safe_bytes(1 << 20), 0);
+    }
 }

@@ -51,7 +51,7 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
         false => args.budget.memory()?,
         true => vec![least_memory(args, &outline, &profile, &mut *strategy)?],
     };
-    let usable = memory.iter().map(|&bytes| (bytes as f64 * args.budget.ratio()) as u64).collect();
+    let usable = memory.iter().map(|&bytes| args.budget.usable_bytes(bytes)).collect();
     let machine = Machine::new(&profile, placement.gpus().len(), usable);
     let (tuning, given) = match &args.plan {
         None => (tune::tune(&outline, &machine, &mut *strategy)?, None),
@@ -138,7 +138,9 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
         schema: Report::schema(),
         verdict,
         gpu_mem: memory.first().copied().unwrap_or(0),
-        memory_ratio: args.budget.ratio(),
+        memory_ratio: memory
+            .first()
+            .map_or(1.0, |&bytes| args.budget.usable_bytes(bytes) as f64 / bytes as f64),
         device_profile: profile.name.clone(),
         devices: devices.collect(),
         peak_before: peak(&tuning.before),
@@ -235,7 +237,7 @@ fn least_memory(
     let machine = Machine::new(profile, outline.placement().gpus().len(), Vec::new());
     let least = tune::least_budget(outline, &machine, strategy)?;
     let bytes = least.with_context(|| "no plan was found for any memory")?;
-    Ok((bytes as f64 / args.budget.ratio()).ceil() as u64)
+    Ok(args.budget.memory_for(bytes))
 }
 
 /// What was found out, and the plan that goes with it. Where nothing fits, that is the plan that was given, or the one that swaps
