@@ -39,8 +39,20 @@ pub(super) fn frugal(program: &Program) -> Order {
     order
 }
 
-/// What comes first: the least growth of memory, in classes; then what became ready last; then the order of the file.
-type Rank = Reverse<(bool, Reverse<u32>, u32)>;
+/// What comes first: the least growth of memory, in classes; of what takes memory for nothing that is there, the smallest; then
+/// what became ready last; then the order of the file.
+type Rank = Reverse<(Growth, u64, Reverse<u32>, u32)>;
+
+/// What running an op does to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Growth {
+    /// It takes no more than it gives back.
+    None,
+    /// It takes more, for what it reads there.
+    Some,
+    /// It takes memory and reads nothing there, as what fills a tensor with zeros: such a thing has time until it is needed.
+    FromNothing,
+}
 
 struct Greedy<'a> {
     program: &'a Program,
@@ -108,8 +120,14 @@ impl<'a> Greedy<'a> {
 
     fn offer(&mut self, op: u32) {
         self.clock += 1;
-        let grows = self.growth(op) > 0;
-        self.ready.push((Reverse((grows, Reverse(self.clock), op)), op));
+        let bytes = self.growth(op);
+        let on_gpu = |tensor| matches!(self.program.tensor_place(tensor), Place::Gpu(_));
+        let (growth, size) = match bytes {
+            ..=0 => (Growth::None, 0),
+            _ if self.program.reads(op).flatten().any(on_gpu) => (Growth::Some, 0),
+            _ => (Growth::FromNothing, bytes.unsigned_abs()),
+        };
+        self.ready.push((Reverse((growth, size, Reverse(self.clock), op)), op));
     }
 
     fn next(&mut self) -> Option<u32> {
