@@ -35,6 +35,7 @@ impl Holds {
     pub fn new(course: &Course, least_bytes: u64) -> Holds {
         let analysis = course.outline.analysis();
         let after_updates = after_updates(analysis);
+        let latest_needs = latest_needs(course);
         let gpus = course.rooms.len();
         let mut last = vec![Vec::with_capacity(course.order.len()); gpus];
         let mut latest = vec![NONE; gpus];
@@ -47,6 +48,7 @@ impl Holds {
                 && analysis.step.certainly_contains(node)
                 && !after_updates[node.index()]
                 && is_plain(course, node)
+                && latest_needs[node.index()] == place
             {
                 latest[usize::from(gpu)] = place;
                 holding.push(node);
@@ -166,6 +168,22 @@ fn first_missing(course: &Course, holding: Vec<NodeId>) -> Vec<u32> {
         }
     }
     first_missing
+}
+
+/// For each node the last place of all that it needs and itself. It is its own place, but for what runs before something that it
+/// waits for as the graph is drawn: a `Merge` with an input from a branch that is not taken, and what reads it.
+///
+/// An edge from an op in its own place to a later one never closes a cycle, also not by way of ops that do not run.
+fn latest_needs(course: &Course) -> Vec<u32> {
+    let graph = course.outline.analysis().graph;
+    let mut latest = vec![0; graph.len()];
+    for &node in graph.topological() {
+        let own = course.outline.entry(node).map(|entry| course.place_of[entry as usize]);
+        let before = graph.predecessors(node).filter(|&from| !graph.is_back_edge(from, node));
+        let needs = before.filter(|from| from.index() < graph.len()).map(|from| latest[from.index()]).max();
+        latest[node.index()] = own.filter(|&place| place != NONE).max(needs).unwrap_or(0);
+    }
+    latest
 }
 
 /// For each node its place; of those that no step runs one that is not behind any that reads it.
