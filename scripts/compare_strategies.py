@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MODELS = ("testdata/resnet50_2000_b1.meta", "testdata/deeplabv3plus_513_b16.meta", "testdata/googlenet_64_b2.meta")
+MODELS = ("testdata/resnet50_2000_b1.meta", "testdata/deeplabv3plus_513_b16.meta")
 PARTS = (0.7, 0.5, 0.3)
 STRATEGIES = {
     "tflms": ("--strategy", "tflms"),

@@ -22,6 +22,9 @@ Examples:
   What a plan comes to that was made before:
       lms-tune model.meta --gpu-mem 16GiB --plan plan.json
 
+  What is the least memory for which there is a plan?
+      lms-tune model.meta --gpu-mem min
+
   How large may the images be, without and with swapping, in steps of 32 pixels? (Asks an installed TensorFlow for the
   sizes that follow.)
       lms-tune model.meta --gpu-mem 16GiB --max images:1,2/32
