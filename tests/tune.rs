@@ -154,3 +154,28 @@ fn a_faster_link_makes_a_shorter_step() {
     };
     assert!(step("v100-nvlink2") < step("v100-pcie3"));
 }
+
+#[test]
+fn a_second_run_is_explained() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("plan.json");
+    let path = path.to_str().unwrap();
+    assert!(tune(&[RESNET, "--gpu-mem", "4GiB", "-o", path, "--quiet"]).status.success());
+    let plan: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    assert_eq!(plan["strategy"], "planned");
+    let outputs = |again: &Value| again["outputs"].as_array().unwrap().first().cloned();
+    let output = plan["recomputations"].as_array().unwrap().iter().find_map(outputs).unwrap();
+    let tensor = output["tensor"].as_str().unwrap();
+
+    let told = json(0, &[RESNET, "--gpu-mem", "4GiB", "--plan", path, "--explain", tensor]);
+    assert_eq!(told["fate"], "recomputed");
+    let run = &told["second_runs"][0];
+    assert_eq!(run["consumers"], output["consumers"]);
+    let end = run["runs"]["end_seconds"].as_f64().unwrap();
+    assert!(run["triggers"][0]["runs"]["start_seconds"].as_f64().unwrap() < end);
+    for consumer in told["consumers"].as_array().unwrap() {
+        let is_later = output["consumers"].as_array().unwrap().contains(&consumer["name"]);
+        let start = consumer["runs_after"]["start_seconds"].as_f64().unwrap();
+        assert_eq!(start >= end, is_later, "{consumer}");
+    }
+}

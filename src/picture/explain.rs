@@ -2,8 +2,8 @@
 
 use super::recorder::{Cause, Span, Takeover};
 use super::{
-    BufferKind, Consumer, Explanation, Fate, Interval, Names, Recording, Residence, Return, SwapLife,
-    Trigger, stay,
+    BufferKind, Consumer, Explanation, Fate, Interval, Names, Recording, Residence, Return, SecondRun,
+    SwapLife, Trigger, stay,
 };
 use crate::chart::Engine;
 use crate::graph::{NodeId, TensorId};
@@ -41,8 +41,10 @@ impl Explainer<'_> {
         let graph = analysis.graph;
         let producer = graph.producer(tensor);
         let (consumers, consumers_outside_step) = self.consumers(tensor);
+        let second_runs = self.second_runs(draft, tensor);
         let fate = match self.swap {
             Some(swap) => Fate::Swapped(self.swap_life(swap)),
+            None if !second_runs.is_empty() => Fate::Recomputed,
             None => Fate::Stays(stay::reason(self.outline, draft, tensor)),
         };
         Explanation {
@@ -62,7 +64,42 @@ impl Explainer<'_> {
             consumers,
             consumers_outside_step,
             fate,
+            second_runs,
         }
+    }
+
+    /// The second runs of a tensor's op that are there for this output.
+    fn second_runs(&self, draft: &Draft, tensor: TensorId) -> Vec<SecondRun> {
+        let graph = self.outline.analysis().graph;
+        let program = self.after.program();
+        let mut entries = vec![None; draft.recomputations.len()];
+        for op in 0..program.len() as u32 {
+            if let Origin::Recomputation(_, number) = program.origin(op) {
+                entries[number as usize] = Some(op);
+            }
+        }
+        let of_tensor = draft.recomputations.iter().zip(entries).filter(|(again, _)| {
+            again.op == graph.producer(tensor)
+                && (again.outputs.is_empty() || again.outputs.iter().any(|(output, _)| *output == tensor))
+        });
+        of_tensor
+            .map(|(again, entry)| SecondRun {
+                consumers: again
+                    .outputs
+                    .iter()
+                    .filter(|(output, _)| *output == tensor)
+                    .flat_map(|(_, consumers)| consumers)
+                    .map(|&node| graph.name(node).to_string())
+                    .collect(),
+                triggers: self.triggers(&again.triggers),
+                runs: entry.and_then(|op| self.after.span(op)).map(interval),
+            })
+            .collect()
+    }
+
+    fn triggers(&self, nodes: &[NodeId]) -> Vec<Trigger> {
+        let name = |node| self.outline.analysis().graph.name(node).to_string();
+        nodes.iter().map(|&node| Trigger { name: name(node), runs: self.runs(self.after, node) }).collect()
     }
 
     fn residence(&self, place: Place) -> Residence {
@@ -174,14 +211,7 @@ impl Explainer<'_> {
         }
         let returns = swap.uses.iter().zip(copies).map(|(swap_in, copy)| Return {
             consumers: names(&swap_in.consumers),
-            triggers: swap_in
-                .triggers
-                .iter()
-                .map(|&node| Trigger {
-                    name: graph.name(node).to_string(),
-                    runs: self.runs(self.after, node),
-                })
-                .collect(),
+            triggers: self.triggers(&swap_in.triggers),
             copy,
             away_seconds: leaves.zip(copy).map(|(leaves, copy)| copy.start_seconds - leaves.end_seconds),
         });

@@ -100,12 +100,25 @@ pub struct SwapLife {
     pub returns: Vec<Return>,
 }
 
+/// A second run of the op that makes the tensor.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SecondRun {
+    /// Who reads what it makes; nobody if only other second runs do.
+    pub consumers: Vec<String>,
+    /// The ops that start it.
+    pub triggers: Vec<Trigger>,
+    /// When it runs.
+    pub runs: Option<Interval>,
+}
+
 /// What a plan does with the tensor.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
     /// It leaves the GPU and comes back.
     Swapped(SwapLife),
+    /// It is given up after its first readers, and made again for the others.
+    Recomputed,
     /// It stays where it is.
     Stays(StayReason),
 }
@@ -186,4 +199,6 @@ pub struct Explanation {
     pub consumers_outside_step: usize,
     /// What the plan does with it.
     pub fate: Fate,
+    /// The second runs of its op.
+    pub second_runs: Vec<SecondRun>,
 }

@@ -20,7 +20,8 @@ mod tests;
 
 pub use explain::explain;
 pub use explanation::{
-    BufferKind, Consumer, Explanation, Fate, Interval, Residence, Return, StayReason, SwapLife, Trigger,
+    BufferKind, Consumer, Explanation, Fate, Interval, Residence, Return, SecondRun, StayReason, SwapLife,
+    Trigger,
 };
 pub use names::Names;
 pub use recorder::Recorder;

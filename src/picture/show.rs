@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use super::{BufferKind, Consumer, Explanation, Fate, Interval, Residence, Return, StayReason, SwapLife};
+use super::{
+    BufferKind, Consumer, Explanation, Fate, Interval, Residence, Return, SecondRun, StayReason, SwapLife,
+    Trigger,
+};
 use crate::cli::Size;
 
 /// How many ops a line names.
@@ -29,9 +32,11 @@ impl fmt::Display for Explanation {
             line(f, "read by", &format!("{ops} {} that no step runs", plural(ops, "op", "ops")))?;
         }
         match &self.fate {
-            Fate::Swapped(swap) => show_swap(f, swap),
-            Fate::Stays(reason) => line(f, "not swapped", &reason.to_string()),
+            Fate::Swapped(swap) => show_swap(f, swap)?,
+            Fate::Recomputed => {}
+            Fate::Stays(reason) => line(f, "not swapped", &reason.to_string())?,
         }
+        self.second_runs.iter().try_for_each(|run| show_second_run(f, run))
     }
 }
 
@@ -79,7 +84,21 @@ fn show_return(f: &mut fmt::Formatter<'_>, back: &Return) -> fmt::Result {
     if back.triggers.is_empty() {
         return line(f, "", "as soon as it is out: nothing triggers it");
     }
-    let triggers = back.triggers.iter().map(|trigger| match trigger.runs {
+    show_triggers(f, &back.triggers)
+}
+
+fn show_second_run(f: &mut fmt::Formatter<'_>, run: &SecondRun) -> fmt::Result {
+    let when = run.runs.map_or("never".to_string(), |runs| runs.to_string());
+    let readers = match run.consumers.is_empty() {
+        true => "other second runs".to_string(),
+        false => names(run.consumers.iter()),
+    };
+    line(f, "made again", &format!("{when}, for {readers}"))?;
+    show_triggers(f, &run.triggers)
+}
+
+fn show_triggers(f: &mut fmt::Formatter<'_>, triggers: &[Trigger]) -> fmt::Result {
+    let triggers = triggers.iter().map(|trigger| match trigger.runs {
         Some(runs) => format!("{} (done at {})", trigger.name, Milliseconds(runs.end_seconds)),
         None => trigger.name.clone(),
     });

@@ -25,6 +25,7 @@ pub struct Report {
     devices: Vec<DeviceTraffic>,
     #[serde(flatten)]
     total: Traffic,
+    recomputed_ops: usize,
     pub control_edges: usize,
     pub verified: bool,
     pub seconds: Seconds,
@@ -143,6 +144,7 @@ impl Report {
             parameters: plan.parameters.clone(),
             devices: traffic_by_device(analysis, plan),
             total,
+            recomputed_ops: plan.recomputations.len(),
             control_edges: 0,
             verified: false,
             seconds: Seconds::default(),
@@ -226,6 +228,9 @@ impl Display for Report {
         row(f, "swapped in", format_args!("{} times, {}", count(total.swapins), Size(total.swapin_bytes)))?;
         if self.swaps_of_unknown_size > 0 {
             row(f, "", format_args!("and {} tensors of unknown size", count(self.swaps_of_unknown_size)))?;
+        }
+        if self.recomputed_ops > 0 {
+            row(f, "run again", format_args!("{} ops", count(self.recomputed_ops)))?;
         }
         row(f, "control edges", count(self.control_edges))?;
         if self.devices.len() > 1 {

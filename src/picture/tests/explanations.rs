@@ -83,7 +83,7 @@ fn a_swapped_tensor_is_explained() {
 fn what_stays_has_its_reason() {
     let reason = |tensor: &str| match explained(tensor, 3).fate {
         Fate::Stays(reason) => reason,
-        Fate::Swapped(_) => panic!("{tensor} is swapped"),
+        Fate::Recomputed | Fate::Swapped(_) => panic!("{tensor} does not stay"),
     };
     assert_eq!(reason("b:0"), StayReason::ConsumersNear { levels_away: 1, swapped_from_levels: 5 });
     assert_eq!(reason("vector:0"), StayReason::FewDimensions { dimensions: Some(1) });
