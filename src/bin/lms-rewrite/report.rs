@@ -25,6 +25,8 @@ pub struct Report {
     devices: Vec<DeviceTraffic>,
     #[serde(flatten)]
     total: Traffic,
+    /// Only named where there are some.
+    #[serde(skip_serializing_if = "is_zero")]
     recomputed_ops: usize,
     pub control_edges: usize,
     pub verified: bool,
@@ -111,6 +113,10 @@ pub struct Facts<'a> {
     pub encoding: Encoding,
     pub trainable: &'a [String],
     pub functions: usize,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Report {
