@@ -10,13 +10,9 @@ use std::collections::BTreeSet;
 
 use super::residence::Residence;
 
-/// Memory that cannot be had.
+/// More memory is wanted at some place than anything that could leave takes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shortage {
-    /// The place at which it is wanted.
-    #[allow(dead_code)]
-    pub place: u32,
-}
+pub(super) struct Shortage;
 
 /// What may leave and what it is worth.
 pub(super) struct Choice<'a> {
@@ -58,7 +54,7 @@ pub(super) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Sh
             while residence.rooms[gpu].at(place) > limit {
                 let on_gpu =
                     |key: &&(bool, u32, u32, u32)| usize::from(course.lives[key.2 as usize].gpu) == gpu;
-                let Some(&key) = waiting.iter().rev().find(on_gpu) else { return Err(Shortage { place }) };
+                let Some(&key) = waiting.iter().rev().find(on_gpu) else { return Err(Shortage) };
                 waiting.remove(&key);
                 let (_, _, life, after) = key;
                 since[life as usize] = None;

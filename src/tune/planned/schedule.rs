@@ -61,22 +61,22 @@ struct Greedy<'a> {
     readers: Vec<u32>,
     ready: BinaryHeap<(Rank, u32)>,
     clock: u32,
-    /// Entries that read each tensor, to see anew what they would free: first reader in `by_tensor`.
     is_done: Vec<bool>,
-    last_readers: Vec<Vec<u32>>,
+    /// For each tensor the entries that read it: the last of them frees it, and so may come earlier than it seemed.
+    all_readers: Vec<Vec<u32>>,
 }
 
 impl<'a> Greedy<'a> {
     fn new(program: &'a Program) -> Greedy<'a> {
         let count = program.len();
         let mut waits = vec![0u32; count];
-        let mut last_readers = vec![Vec::new(); program.tensor_count()];
+        let mut all_readers = vec![Vec::new(); program.tensor_count()];
         for op in 0..count as u32 {
             for &next in program.successors(op) {
                 waits[next as usize] += 1;
             }
             for tensor in program.reads(op).flatten() {
-                last_readers[tensor as usize].push(op);
+                all_readers[tensor as usize].push(op);
             }
         }
         let readers = (0..program.tensor_count() as u32).map(|tensor| program.readers(tensor)).collect();
@@ -87,7 +87,7 @@ impl<'a> Greedy<'a> {
             ready: BinaryHeap::new(),
             clock: 0,
             is_done: vec![false; count],
-            last_readers,
+            all_readers,
         };
         for op in 0..count as u32 {
             if greedy.waits[op as usize] == 0 {
@@ -147,7 +147,7 @@ impl<'a> Greedy<'a> {
             let left = &mut self.readers[tensor as usize];
             *left = left.saturating_sub(1);
             if *left == 1 {
-                let last = self.last_readers[tensor as usize].iter().copied();
+                let last = self.all_readers[tensor as usize].iter().copied();
                 let mut waiting =
                     last.filter(|&reader| !self.is_done[reader as usize] && self.waits[reader as usize] == 0);
                 if let Some(reader) = waiting.next_back() {
