@@ -133,3 +133,30 @@ impl Maker {
         }
     }
 }
+
+/// So many cheap ops in a row on a GPU. The last also reads the one in the middle, and one behind that, for a moment, leaves no
+/// room for it.
+pub fn long_chain(length: usize) -> Vec<u8> {
+    let builder = GraphBuilder { device: "/device:GPU:0".to_string(), ..GraphBuilder::default() };
+    let mut maker = Maker { rng: Rng::with_seed(0), builder, updates: Vec::new() };
+    let shape = Value::Shape(shape_proto(SHAPE));
+    let float = ("dtype", type_value(DataType::FLOAT));
+    let mut last = maker.builder.add("Placeholder", &[], vec![float, ("shape", shape)], &[SHAPE]);
+    let (mut middle, mut side) = (last.clone(), last.clone());
+    for place in 0..length {
+        last = match place == length * 3 / 4 + 10 {
+            true => maker.op("AddV2", &[&last, &side]),
+            false => maker.op("Relu", &[&last]),
+        };
+        if place == length / 2 {
+            middle.clone_from(&last);
+        } else if place == length * 3 / 4 {
+            side.clone_from(&last);
+        }
+    }
+    maker.op("AddV2", &[&last, &middle]);
+    if let Some(train) = maker.builder.nodes.last_mut() {
+        train.name = TRAIN_OP.to_string();
+    }
+    maker.builder.encode()
+}

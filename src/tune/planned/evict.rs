@@ -37,8 +37,10 @@ pub(super) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Sh
     }
     events.sort_unstable();
     events.dedup();
-    // What is in memory and is read again: whether it is cheap, when it is read again, which, and since when it waits.
-    let mut waiting: BTreeSet<(bool, u32, u32, u32)> = BTreeSet::new();
+    // For each GPU what is in its memory and is read again: whether it is cheap, when it is read again, which, and since when it
+    // waits.
+    let mut waiting: Vec<BTreeSet<(bool, u32, u32, u32)>> = vec![BTreeSet::new(); choice.limits.len()];
+    let gpu_of = |life: u32| usize::from(course.lives[life as usize].gpu);
     let mut since: Vec<Option<(bool, u32, u32, u32)>> = vec![None; course.lives.len()];
     let mut events = events.into_iter().peekable();
     let mut here = Vec::new();
@@ -46,17 +48,13 @@ pub(super) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Sh
         here.clear();
         while let Some((_, life)) = events.next_if(|&(at, _)| at == place) {
             if let Some(key) = since[life as usize].take() {
-                waiting.remove(&key);
+                waiting[gpu_of(life)].remove(&key);
             }
             here.push(life);
         }
         for (gpu, &limit) in choice.limits.iter().enumerate() {
             while residence.rooms[gpu].at(place) > limit {
-                let on_gpu =
-                    |key: &&(bool, u32, u32, u32)| usize::from(course.lives[key.2 as usize].gpu) == gpu;
-                let Some(&key) = waiting.iter().rev().find(on_gpu) else { return Err(Shortage) };
-                waiting.remove(&key);
-                let (_, _, life, after) = key;
+                let Some((_, _, life, after)) = waiting[gpu].pop_last() else { return Err(Shortage) };
                 since[life as usize] = None;
                 let absence = residence.possible_absence(life, after);
                 if let Some(absence) = absence.filter(|absence| absence.trigger >= place) {
@@ -68,7 +66,7 @@ pub(super) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Sh
             if let Some(next) = course.lives[life as usize].next_use(place).filter(|&next| next > place + 1) {
                 let key = (choice.is_cheap[life as usize], next, life, place);
                 since[life as usize] = Some(key);
-                waiting.insert(key);
+                waiting[gpu_of(life)].insert(key);
             }
         }
     }

@@ -137,18 +137,19 @@ struct Run {
 impl Recipe {
     fn for_tensor(residence: &Residence, tensor: u32, place: u32, most_seconds: f64) -> Option<Recipe> {
         let mut recipe = Recipe { place, ..Recipe::default() };
-        recipe.make(residence, tensor, most_seconds)?;
+        recipe.make(residence, tensor, most_seconds, LONGEST_CHAIN)?;
         Some(recipe)
     }
 
-    /// Adds what it takes to make a tensor.
-    fn make(&mut self, residence: &Residence, tensor: u32, most_seconds: f64) -> Option<()> {
+    /// Adds what it takes to make a tensor, with so many ops one after the other at most.
+    fn make(&mut self, residence: &Residence, tensor: u32, most_seconds: f64, depth: usize) -> Option<()> {
         let course = residence.course;
         let node = cheap_op(course, tensor)?;
         self.seconds += course.outline.seconds(node);
         if self.seconds > most_seconds || self.runs.len() >= LONGEST_CHAIN {
             return None;
         }
+        let depth = depth.checked_sub(1)?;
         let entry = course.outline.entry(node)?;
         let mut reads: Vec<Read> = Vec::new();
         for tensor in course.program.reads(entry).flatten() {
@@ -157,7 +158,7 @@ impl Recipe {
                 continue;
             }
             if !self.runs.iter().any(|run| run.tensor == tensor) {
-                self.provide(residence, tensor, most_seconds)?;
+                self.provide(residence, tensor, most_seconds, depth)?;
             }
             let from = self.runs.iter().position(|run| run.tensor == tensor);
             reads.push(Read { tensor, from: from.map(|run| run as u32) });
@@ -167,7 +168,7 @@ impl Recipe {
     }
 
     /// Sees to it that a tensor is there to be read.
-    fn provide(&mut self, residence: &Residence, tensor: u32, most_seconds: f64) -> Option<()> {
+    fn provide(&mut self, residence: &Residence, tensor: u32, most_seconds: f64, depth: usize) -> Option<()> {
         let course = residence.course;
         let life = course.life_of[tensor as usize];
         let of = &residence.lives[life as usize];
@@ -191,7 +192,7 @@ impl Recipe {
             };
         }
         // It is not read any more: it must be made again too.
-        self.make(residence, tensor, most_seconds)
+        self.make(residence, tensor, most_seconds, depth)
     }
 
     /// Carries the recipe out if there is room for it.
