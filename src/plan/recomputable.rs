@@ -17,7 +17,7 @@ pub enum NotRecomputable {
     ControlFlow,
     /// It reads or gives what is no value of numbers or truth values.
     Type(DataType),
-    /// It reads a variable's buffer, which may hold the next value by then.
+    /// It takes a reference to a variable, or hands on a variable's buffer, which may hold the next value by then.
     RefVariable,
     /// Its definition cannot be decoded.
     Damaged,
@@ -30,7 +30,9 @@ impl fmt::Display for NotRecomputable {
             NotRecomputable::Stateful => f.write_str("it has a state or an effect"),
             NotRecomputable::ControlFlow => f.write_str("it decides what runs, or takes in what is fed"),
             NotRecomputable::Type(dtype) => write!(f, "it reads or gives a {dtype}"),
-            NotRecomputable::RefVariable => f.write_str("it reads the buffer of a variable"),
+            NotRecomputable::RefVariable => {
+                f.write_str("it takes a reference to a variable, or hands on its buffer")
+            }
             NotRecomputable::Damaged => f.write_str("its definition cannot be decoded"),
         }
     }
@@ -53,6 +55,9 @@ const NO_FUNCTIONS: [&str; 12] = [
 ];
 
 /// Whether an op gives the same again when it runs a second time with the same inputs, and does nothing else.
+///
+/// An op that reads a ref variable's buffer does so if it runs before the variable's updates both times; to see to that is up
+/// to the plan.
 ///
 /// # Errors
 ///
@@ -78,9 +83,12 @@ pub fn recomputable(
         if output_type.dtype.size_in_bytes().is_none() {
             return Err(NotRecomputable::Type(output_type.dtype));
         }
-        if output_type.is_ref || variables.is_buffer(tensor) {
+        if output_type.is_ref {
             return Err(NotRecomputable::RefVariable);
         }
     }
-    Ok(())
+    match graph.outputs(node).any(|tensor| variables.is_buffer(tensor)) {
+        true => Err(NotRecomputable::RefVariable),
+        false => Ok(()),
+    }
 }

@@ -5,9 +5,9 @@
 //! waits for a swap-in, the update of the variable could overtake it. Most optimizers order the two anyway, since they
 //! gate gradients by op. Where a graph does not, an edge is added.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::{Analysis, Draft, NodeOrder, OrderReason};
+use super::{Analysis, Draft, NodeOrder, OrderReason, Substitute};
 use crate::graph::{Graph, NodeId, RefVariables, reach};
 
 /// A reader and an update of one variable.
@@ -23,14 +23,15 @@ pub fn guard(analysis: &Analysis, draft: &mut Draft) {
         return;
     }
     loop {
-        let pairs = unordered_pairs(analysis, variables, draft);
+        let Unordered { pairs, late } = unordered_pairs(analysis, variables, draft);
         // An edge must not make the step run what it did not run before.
         let may_order = |&(reader, update): &Pair| {
             analysis.step.certainly_contains(reader)
                 && analysis.step.certainly_owns(update)
                 && analysis.flow.may_control(reader, update)
         };
-        let (guarded, impossible): (Vec<Pair>, Vec<Pair>) = pairs.into_iter().partition(may_order);
+        let (guarded, mut impossible): (Vec<Pair>, Vec<Pair>) = pairs.into_iter().partition(may_order);
+        impossible.extend(late);
         if impossible.is_empty() {
             let order = |(before, after)| NodeOrder { before, after, reason: OrderReason::RefVariable };
             draft.orders.extend(guarded.into_iter().map(order));
@@ -42,8 +43,18 @@ pub fn guard(analysis: &Analysis, draft: &mut Draft) {
     }
 }
 
-/// The readers that a swap may delay with the updates of the same step that nothing orders them against.
-fn unordered_pairs(analysis: &Analysis, variables: &RefVariables, draft: &Draft) -> Vec<Pair> {
+/// Readers and updates that a plan must order.
+#[derive(Default)]
+struct Unordered {
+    /// Those that nothing orders.
+    pairs: Vec<Pair>,
+    /// Readers of second runs behind updates of what these read.
+    late: Vec<Pair>,
+}
+
+/// The readers that a swap may delay, and the second ones, with the updates of the same step that nothing orders them
+/// against.
+fn unordered_pairs(analysis: &Analysis, variables: &RefVariables, draft: &Draft) -> Unordered {
     let graph = analysis.graph;
     let delayed = downstream(graph, held_back(draft));
     // Where it is not known what a step runs, it is what depends on a swapped tensor.
@@ -59,15 +70,71 @@ fn unordered_pairs(analysis: &Analysis, variables: &RefVariables, draft: &Draft)
             wanted.extend(updates.map(|&update| (reader, update)));
         }
     }
-    if wanted.is_empty() {
-        return wanted;
+    let again = second_reads(variables, draft, in_step);
+    if wanted.is_empty() && again.is_empty() {
+        return Unordered::default();
     }
     let order = order_with(analysis, draft);
     let forward = unreached(&order, &wanted, |(reader, update)| (reader, update));
-    let mut unordered = unreached(&order, &forward, |(reader, update)| (update, reader));
-    unordered.sort_unstable();
-    unordered.dedup();
-    unordered
+    let mut pairs = unreached(&order, &forward, |(reader, update)| (update, reader));
+    // A second run is over when one of its readers begins, so it is enough that one comes before the update.
+    let all: Vec<Pair> = again.iter().flatten().copied().collect();
+    let free: HashSet<Pair> =
+        unreached(&order, &all, |(reader, update)| (reader, update)).into_iter().collect();
+    let unordered = again.iter().filter(|pairs| pairs.iter().all(|pair| free.contains(pair)));
+    let first: Vec<Pair> = unordered.filter_map(|pairs| pairs.first()).copied().collect();
+    let not_late: HashSet<Pair> =
+        unreached(&order, &first, |(reader, update)| (update, reader)).into_iter().collect();
+    let (open, late): (Vec<Pair>, Vec<Pair>) = first.into_iter().partition(|pair| not_late.contains(pair));
+    pairs.extend(open);
+    pairs.sort_unstable();
+    pairs.dedup();
+    Unordered { pairs, late }
+}
+
+/// For each second run of an op that reads a variable, and each update of that, the pairs of those who wait for the run and the
+/// update.
+fn second_reads(
+    variables: &RefVariables,
+    draft: &Draft,
+    in_step: impl Fn(&NodeId) -> bool,
+) -> Vec<Vec<Pair>> {
+    let mut runs_of: HashMap<NodeId, Vec<usize>> = HashMap::new();
+    for (number, again) in draft.recomputations.iter().enumerate() {
+        runs_of.entry(again.op).or_default().push(number);
+    }
+    let behind = behind_second_runs(draft);
+    let mut reads = Vec::new();
+    for variable in variables.all() {
+        let runs = variable.readers.iter().filter_map(|reader| runs_of.get(reader)).flatten();
+        for &run in runs {
+            for &update in variable.updates.iter().filter(|update| in_step(update)) {
+                reads.push(behind[run].iter().map(|&reader| (reader, update)).collect());
+            }
+        }
+    }
+    reads
+}
+
+/// For each second run the ops of the graph that wait for it: its readers, and if it has none, those of the runs that read it.
+fn behind_second_runs(draft: &Draft) -> Vec<Vec<NodeId>> {
+    let mut behind: Vec<Vec<NodeId>> = draft
+        .recomputations
+        .iter()
+        .map(|again| again.outputs.iter().flat_map(|(_, nodes)| nodes).copied().collect())
+        .collect();
+    // A run reads only those before it in the plan.
+    for (number, again) in draft.recomputations.iter().enumerate().rev() {
+        for (_, from) in &again.inputs {
+            if let Substitute::Recomputation(from) = *from
+                && let (Some(first), Some(readers)) =
+                    (behind[number].first().copied(), behind.get_mut(from as usize))
+            {
+                readers.push(first);
+            }
+        }
+    }
+    behind
 }
 
 /// The nodes by level and then by place in the file, and their successors with the edges of a plan.

@@ -161,16 +161,21 @@ impl<'a> OpFacts<'a> {
             gives_ref: info.is_none_or(|info| has_ref(info.outputs())),
             passes: Passes::of(op, info),
             reads_values: !READ_NO_VALUES.contains(&op),
-            is_needy: matches!(op, "Placeholder" | "PlaceholderV2") || info.is_none_or(OpInfo::is_stateful),
+            is_needy: matches!(op, "Placeholder" | "PlaceholderV2")
+                || info.is_none_or(OpInfo::is_stateful)
+                || may_write_refs(info),
             runs_function: is_function || info.is_none_or(has_function),
         }
     }
 
     /// Whether the op may write to a ref that it takes; true also of ops that are not known.
     pub fn may_write_refs(&self) -> bool {
-        let Some(info) = self.info else { return true };
-        info.inputs().iter().any(|arg| arg.is_ref) && !READ_REF.contains(&info.name())
+        may_write_refs(self.info)
     }
+}
+
+fn may_write_refs(info: Option<&OpInfo>) -> bool {
+    info.is_none_or(|info| info.inputs().iter().any(|arg| arg.is_ref) && !READ_REF.contains(&info.name()))
 }
 
 /// The facts of all ops of a graph.

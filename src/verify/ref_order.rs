@@ -6,6 +6,8 @@
 //! copied when they are written to while someone reads.)
 //!
 //! A swap of a buffer copies it. Who read the buffer after an update must not read a copy from before it.
+//!
+//! A recomputed op reads the buffer a second time, and must do so on the side of each update on which its original is.
 
 use super::buffers::Buffers;
 use super::frames::{FrameId, Frames};
@@ -65,6 +67,13 @@ pub(super) fn check(
                     let expected = format!("the first to read {variable} as the second left it");
                     let found = "a copy that may be from before the second".to_string();
                     ([graph.name(reader.node), graph.name(update)], expected, found)
+                });
+            } else if let Some((original, update)) = reach.leaves_original(reader, batch) {
+                report.add(ViolationKind::RefOrder, || {
+                    let names = [graph.name(reader.node), graph.name(original)];
+                    let expected =
+                        format!("both on one side of {}, which writes to {variable}", graph.name(update));
+                    (names, expected, "no paths that keep them there".to_string())
                 });
             }
         }
@@ -264,6 +273,14 @@ impl<'g, 'a> Reach<'g, 'a> {
     fn unordered(&self, reader: &Use, updates: &[Use]) -> Option<NodeId> {
         let ordered = self.before[reader.node as usize] | self.behind[reader.node as usize];
         self.first_of(reader, updates, !ordered)
+    }
+
+    /// The original of a recomputed reader, and an update that the two are not on one side of.
+    fn leaves_original(&self, reader: &Use, updates: &[Use]) -> Option<(NodeId, NodeId)> {
+        let original = self.graph.copies.original_of(reader.node)?;
+        let both = |sides: &[u64]| sides[reader.node as usize] & sides[original as usize];
+        let together = both(&self.before) | both(&self.behind);
+        Some((original, self.first_of(reader, updates, !together)?))
     }
 
     /// The first of the updates of the reader's buffer that is among these, the reader itself aside.

@@ -6,7 +6,9 @@
 //!
 //! The inputs must be the same values at the later time. Tensors are; what a reference to a variable names is not, nor a
 //! resource or a variant. (What was read of a resource variable is a tensor like others: who writes to the variable
-//! while the tensor is in use writes to a copy.) Strings are refused as for swaps.
+//! while the tensor is in use writes to a copy.) A ref variable's buffer is the same until the next update, so its readers may
+//! run again before that, which [`super::ref_order`] looks at; who hands the buffer on may not. Strings are refused as for
+//! swaps.
 //!
 //! The same bits are those of one op on one device. Feeds are placeholders: a step that feeds another tensor in place of
 //! an original's output feeds nothing to the copies.
@@ -111,9 +113,14 @@ fn inputs(
     original: NodeId,
 ) -> Option<Wrong> {
     let expected = "inputs that stay as they are";
-    for tensor in graph.data(copy).iter().chain(graph.origins(original)) {
-        if buffers.gives(tensor.node) {
-            let found = format!("`{}`, which may be a variable's buffer", graph.tensor_name(*tensor));
+    if buffers.gives(original) {
+        let found = format!("`{}`, which may hand on a variable's buffer", graph.name(original));
+        return unrepeatable("an op that gives a tensor of its own", found);
+    }
+    for (read, origin) in graph.data(copy).iter().zip(graph.origins(original)) {
+        // The buffer itself is the same as long as the variable is. When a copy of it was made is another question.
+        if read != origin && (buffers.gives(read.node) || buffers.gives(origin.node)) {
+            let found = format!("`{}`, which may be a variable's buffer", graph.tensor_name(*read));
             return unrepeatable(expected, found);
         }
     }

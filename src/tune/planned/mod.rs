@@ -19,6 +19,7 @@ mod residence;
 mod returns;
 mod room;
 mod schedule;
+mod updates;
 mod write;
 
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,7 @@ use holds::Holds;
 use residence::Residence;
 use room::Room;
 use schedule::Order;
+use updates::Updates;
 
 /// The name of the strategy in plans and on the command line.
 pub const NAME: &str = "planned";
@@ -192,6 +194,7 @@ impl Search<'_, '_> {
 struct Planner<'a> {
     course: Course<'a>,
     holds: Holds,
+    updates: Updates,
 }
 
 impl<'a> Planner<'a> {
@@ -200,7 +203,8 @@ impl<'a> Planner<'a> {
         let least = judge.machine().memory.iter().copied().min().unwrap_or(0) as f64;
         course.filter(fixed);
         let holds = Holds::new(&course, (least * ORDERED_PART) as u64);
-        Planner { course, holds }
+        let updates = Updates::new(&course);
+        Planner { course, holds, updates }
     }
 
     /// A plan; none if the memory is too little.
@@ -218,7 +222,7 @@ impl<'a> Planner<'a> {
         let is_cheap = recompute::cheap_lives(&self.course, machine, parameters.recompute_below);
         let choice =
             Choice { limits: &limits, least_bytes: (least * LEAST_PART) as u64, is_cheap: &is_cheap };
-        let mut residence = Residence::new(&self.course, &self.holds);
+        let mut residence = Residence::new(&self.course, &self.holds, &self.updates);
         for reserve in reserves {
             residence.rooms[reserve.gpu].add(reserve.first, reserve.end, reserve.bytes);
         }
@@ -230,7 +234,7 @@ impl<'a> Planner<'a> {
         }
         returns::place_triggers(&mut residence, machine, &all);
         let mut draft = write::draft(&residence);
-        draft.orders = orders::orders(&self.course, &self.holds);
+        draft.orders.extend(orders::orders(&self.course, &self.holds));
         Some((draft, residence.rooms))
     }
 }

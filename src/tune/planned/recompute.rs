@@ -3,11 +3,12 @@
 use super::course::{Course, NONE, Reader, Use};
 use super::residence::{Absence, Comeback, Read, Residence, SecondRun};
 use crate::graph::NodeId;
-use crate::plan::recomputable;
+use crate::plan::{NodeOrder, recomputable};
 use crate::simulate::{Buffer, Machine};
 
-/// Ops that take little more time than their memory traffic does, and give the same bits each time.
-const CHEAP: [&str; 56] = [
+/// Ops that give the same bits each time, and whose second run may take less time than a copy of what they make: on a PCIe
+/// link even convolutions do. (Their gradients are not among them: libraries add these up in no certain order.)
+const CHEAP: [&str; 60] = [
     "Abs",
     "Add",
     "AddN",
@@ -18,6 +19,10 @@ const CHEAP: [&str; 56] = [
     "Cast",
     "Concat",
     "ConcatV2",
+    "Conv2D",
+    "Conv3D",
+    "DepthwiseConv2dNative",
+    "MatMul",
     "Div",
     "Elu",
     "Equal",
@@ -124,6 +129,8 @@ struct Recipe {
     runs: Vec<Run>,
     /// Buffers whose return by a copy must be earlier: life and absence.
     pulled: Vec<(u32, u32)>,
+    /// What keeps updates of variables behind.
+    orders: Vec<NodeOrder>,
 }
 
 /// A second run in a recipe. Its reads name other runs by their places in the recipe.
@@ -150,6 +157,7 @@ impl Recipe {
             return None;
         }
         let depth = depth.checked_sub(1)?;
+        self.orders.extend(residence.updates.behind(course, residence.holds, node, self.place)?);
         let entry = course.outline.entry(node)?;
         let mut reads: Vec<Read> = Vec::new();
         for tensor in course.program.reads(entry).flatten() {
@@ -220,6 +228,7 @@ impl Recipe {
             pulls.iter().for_each(|pull| pull.give_back(residence));
             return;
         }
+        residence.orders.extend(self.orders);
         *residence.between.entry(self.place).or_default() += transient;
         for pull in pulls {
             residence.change(pull.life, pull.was.after, |known| {

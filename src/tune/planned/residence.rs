@@ -5,8 +5,10 @@ use std::collections::{HashMap, HashSet};
 use super::course::{Course, Life, Reader, Use};
 use super::holds::Holds;
 use super::room::Room;
+use super::updates::Updates;
 use crate::graph::{FrameId, NodeId};
 use crate::order::Place;
+use crate::plan::NodeOrder;
 use crate::simulate::Origin;
 
 /// How a tensor comes back.
@@ -59,25 +61,30 @@ pub(super) struct Read {
 pub(super) struct Residence<'a> {
     pub course: &'a Course<'a>,
     pub holds: &'a Holds,
+    pub updates: &'a Updates,
     pub lives: Vec<Life>,
     /// For each life when it is absent, by place.
     pub absences: Vec<Vec<Absence>>,
     pub rooms: Vec<Room>,
     pub second_runs: Vec<SecondRun>,
+    /// What keeps updates of variables behind them.
+    pub orders: Vec<NodeOrder>,
     /// What second runs right before a place take for themselves.
     pub between: HashMap<u32, i64>,
 }
 
 impl<'a> Residence<'a> {
     /// All buffers stay.
-    pub fn new(course: &'a Course<'a>, holds: &'a Holds) -> Residence<'a> {
+    pub fn new(course: &'a Course<'a>, holds: &'a Holds, updates: &'a Updates) -> Residence<'a> {
         Residence {
             course,
             holds,
+            updates,
             lives: course.lives.clone(),
             absences: vec![Vec::new(); course.lives.len()],
             rooms: course.rooms.clone(),
             second_runs: Vec::new(),
+            orders: Vec::new(),
             between: HashMap::new(),
         }
     }

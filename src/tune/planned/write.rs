@@ -1,12 +1,12 @@
 //! From what is in memory when to a plan.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::residence::{Absence, Comeback, Read, Residence};
 use crate::graph::{NodeId, TensorId};
 use crate::plan::{Draft, OpRecomputation, Substitute, TensorSwap, TensorUse};
 
-/// The plan that does what was decided, without its orders.
+/// The plan that does what was decided, without the edges that keep to the schedule.
 pub(super) fn draft(residence: &Residence) -> Draft {
     let mut writer =
         Writer { residence, draft: Draft::default(), swap_of: HashMap::new(), substitutes: HashMap::new() };
@@ -24,6 +24,10 @@ pub(super) fn draft(residence: &Residence) -> Draft {
         writer.comeback(life, absence);
     }
     writer.inputs();
+    // One update can be behind one op for two variables.
+    let mut seen = HashSet::new();
+    let orders = residence.orders.iter().filter(|order| seen.insert((order.before, order.after)));
+    writer.draft.orders = orders.cloned().collect();
     writer.draft
 }
 

@@ -10,6 +10,7 @@ mod large;
 mod mutate;
 mod recompute;
 mod ref_order;
+mod second_reads;
 mod work;
 
 use prost::Message;

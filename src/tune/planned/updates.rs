@@ -1,0 +1,53 @@
+//! Ref variables: an op that reads one's buffer may run again only before the variable is written to.
+
+use std::collections::HashMap;
+
+use super::course::Course;
+use super::holds::Holds;
+use crate::graph::NodeId;
+use crate::order::Place;
+use crate::plan::{NodeOrder, OrderReason};
+
+/// Which ops of the step write to what an op reads.
+#[derive(Debug, Default)]
+pub(super) struct Updates {
+    /// For each reader of a buffer the variables, by their numbers.
+    variables: HashMap<NodeId, Vec<u32>>,
+    /// For each variable its updates in the step.
+    updates: Vec<Vec<NodeId>>,
+}
+
+impl Updates {
+    pub fn new(course: &Course) -> Updates {
+        let analysis = course.outline.analysis();
+        let mut found = Updates::default();
+        for (number, variable) in (0u32..).zip(analysis.ref_variables.all()) {
+            for &reader in &variable.readers {
+                found.variables.entry(reader).or_default().push(number);
+            }
+            let in_step = variable.updates.iter().copied().filter(|&update| analysis.step.contains(update));
+            found.updates.push(in_step.collect());
+        }
+        found
+    }
+
+    /// The edges that keep the updates of all that an op reads behind the op at a place, right before which it is to run again;
+    /// none if that cannot be.
+    pub fn behind(&self, course: &Course, holds: &Holds, node: NodeId, place: u32) -> Option<Vec<NodeOrder>> {
+        let Some(variables) = self.variables.get(&node) else { return Some(Vec::new()) };
+        let analysis = course.outline.analysis();
+        let before = course.node_at(place)?;
+        let Place::Gpu(gpu) = course.program.place(course.order[place as usize]) else { return None };
+        let may_hold = holds.last(gpu, place, place).is_some();
+        let edge = |&update: &NodeId| {
+            let entry = course.outline.entry(update)?;
+            let is_later = course.place_of[entry as usize] > place;
+            let may_wait = holds.may_wait(update, place)
+                && analysis.step.certainly_owns(update)
+                && analysis.flow.may_control(before, update);
+            let order = NodeOrder { before, after: update, reason: OrderReason::RefVariable };
+            (may_hold && is_later && may_wait).then_some(order)
+        };
+        variables.iter().flat_map(|&variable| &self.updates[variable as usize]).map(edge).collect()
+    }
+}
