@@ -3,23 +3,6 @@
 use super::generate::Random;
 use super::*;
 
-/// A branch on `p`: `t` and `t2` run if it holds, `f` if not; `m` merges. `out` reads `big` long after it was made.
-fn cond() -> Build {
-    Build::of(&[
-        ("p", "Placeholder", ""),
-        ("x", "Placeholder", ""),
-        ("big", "Relu", "x"),
-        ("s", "Switch", "x p"),
-        ("f", "Relu", "s"),
-        ("t", "Relu", "s:1"),
-        ("t2", "Relu", "t"),
-        ("t3", "AddV2", "t2 t"),
-        ("m", "Merge", "f t3"),
-        ("out", "AddV2", "m big"),
-        ("end", "NoOp", "^out ^big"),
-    ])
-}
-
 fn cond_swapped(trigger: &str) -> Build {
     let mut build = cond();
     build.swap_in("big", 0, &format!("big {trigger}")).inputs("out", "m lms/swap_in/big/0_0");

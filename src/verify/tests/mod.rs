@@ -171,3 +171,20 @@ fn swapped() -> Build {
     build.swap_in("a", 0, "a ^b").inputs("c", "b lms/swap_in/a/0_0");
     build
 }
+
+/// A branch on `p`: `t` and `t2` run if it holds, `f` if not; `m` merges. `out` reads `big` long after it was made.
+fn cond() -> Build {
+    Build::of(&[
+        ("p", "Placeholder", ""),
+        ("x", "Placeholder", ""),
+        ("big", "Relu", "x"),
+        ("s", "Switch", "x p"),
+        ("f", "Relu", "s"),
+        ("t", "Relu", "s:1"),
+        ("t2", "Relu", "t"),
+        ("t3", "AddV2", "t2 t"),
+        ("m", "Merge", "f t3"),
+        ("out", "AddV2", "m big"),
+        ("end", "NoOp", "^out ^big"),
+    ])
+}
