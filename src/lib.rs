@@ -6,6 +6,7 @@ pub mod cost;
 pub mod dtype;
 pub mod format;
 pub mod graph;
+pub mod omit;
 pub mod ops;
 pub mod order;
 pub mod picture;

@@ -1,6 +1,8 @@
 //! Plans for budgets: over random graphs each plan that is found passes the checker and stays within its budget, and what is changed
 //! in one is caught.
 
+#[path = "support/machine.rs"]
+mod machine;
 #[path = "support/made_up.rs"]
 #[allow(dead_code)]
 mod made_up;
@@ -9,9 +11,11 @@ mod random_graph;
 #[path = "support/training_graph.rs"]
 mod training_graph;
 
+use machine::machine;
 use proptest::prelude::*;
 use tf_lms::format::{Encoding, Model, ReadOptions};
 use tf_lms::graph::{Graph, NodeId};
+use tf_lms::omit::without_tensor;
 use tf_lms::ops::OpRegistry;
 use tf_lms::order::Placement;
 use tf_lms::plan::{Analysis, Draft, Plan, Substitute};
@@ -21,19 +25,6 @@ use tf_lms::simulate::{Machine, NoObserver, OpCost, Outline, Program, simulate};
 use tf_lms::tune::planned::Settings;
 use tf_lms::tune::{Judge, Planned, Strategy as _, Verdict, tune};
 use tf_lms::verify::{self, CheckOptions, Verified, VerifyError};
-
-fn machine(memory: Vec<u64>) -> Machine {
-    Machine {
-        memory,
-        host_op_seconds: 1e-6,
-        out_bytes_per_second: 1e9,
-        in_bytes_per_second: 1e9,
-        link_latency_seconds: 1e-6,
-        notice_seconds: 1e-5,
-        one_thread: false,
-        synchronous: false,
-    }
-}
 
 /// A graph with all that is known of it, for a check.
 fn with_outline<R>(model: &Model, targets: &[&str], check: impl FnOnce(&Outline) -> R) -> Option<R> {
@@ -110,6 +101,14 @@ fn plan_holds(content: Vec<u8>, train_op: &str, part: f64, recompute: bool) -> R
         prop_assert_eq!(&outcome, &found.outcome);
         let verified = carried_out(&model, graph, &plan, &[train_op]);
         prop_assert!(verified.is_ok(), "{}", verified.unwrap_err());
+        // So does what is left of it once a tensor is kept.
+        let swapped = again.swaps.iter().map(|swap| swap.tensor);
+        let made_again = again.recomputations.iter().flat_map(|again| graph.outputs(again.op));
+        for tensor in swapped.take(2).chain(made_again.take(4)) {
+            let less = written(outline, without_tensor(&again, tensor));
+            let verified = carried_out(&model, graph, &less, &[train_op]);
+            prop_assert!(verified.is_ok(), "{}: {}", graph.tensor_name(tensor), verified.unwrap_err());
+        }
         Ok(())
     };
     with_outline(&model, &[train_op], check).unwrap_or(Ok(()))

@@ -1,11 +1,14 @@
 //! Simulating steps of random graphs, with random plans.
 
+#[path = "support/machine.rs"]
+mod machine;
 #[path = "support/made_up.rs"]
 #[allow(dead_code)]
 mod made_up;
 #[path = "support/random_graph.rs"]
 mod random_graph;
 
+use machine::machine;
 use proptest::prelude::*;
 use tf_lms::format::{Model, ReadOptions};
 use tf_lms::graph::{Graph, NodeId};
@@ -13,22 +16,8 @@ use tf_lms::ops::OpRegistry;
 use tf_lms::order::Placement;
 use tf_lms::plan::{Analysis, Draft, tflms};
 use tf_lms::shape::{Shapes, Sizes};
-use tf_lms::simulate::{Machine, NoObserver, OpCost, Outline, Program, floors, simulate};
+use tf_lms::simulate::{NoObserver, OpCost, Outline, Program, floors, simulate};
 use tf_lms::tune::Judge;
-
-/// A machine with so much memory, or without end of it. Ops take 10 µs each, so that copies overlap many of them.
-fn machine(memory: Vec<u64>) -> Machine {
-    Machine {
-        memory,
-        host_op_seconds: 1e-6,
-        out_bytes_per_second: 1e9,
-        in_bytes_per_second: 1e9,
-        link_latency_seconds: 1e-6,
-        notice_seconds: 1e-5,
-        one_thread: false,
-        synchronous: false,
-    }
-}
 
 fn parameters() -> impl Strategy<Value = tflms::Parameters> {
     (0u32..8, 0u32..6, 0u32..5, 0u8..4).prop_map(|(threshold, ahead, groupby, sync)| tflms::Parameters {
@@ -55,6 +44,7 @@ fn with_outline(
     let sizes = Sizes::of(&graph, &shapes).unwrap();
     let analysis = Analysis::new(&graph, &targets, shapes, sizes);
     let placement = Placement::of(&graph);
+    // Ops take so long that copies overlap many of them.
     let cost = |_| OpCost { seconds: 1e-5, workspace_bytes: 1000 };
     // A graph of unknown sizes is refused, which is tested elsewhere.
     let Ok(outline) = Outline::new(&analysis, &placement, cost) else { return Ok(()) };

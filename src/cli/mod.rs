@@ -27,4 +27,4 @@ pub use sweep_args::SweepArgs;
 pub use sweep_spec::{ParseSweepError, SweepSpec};
 pub use tflms_args::TflmsArgs;
 pub use tuned::{TunedPlan, plan_for_budget, written};
-pub use tuning::tune_sized;
+pub use tuning::{Simulated, tune_sized};

@@ -11,10 +11,11 @@ use super::{GraphArgs, ModelArgs};
 use crate::format::{Model, Source, collected_ops, collected_variables};
 use crate::graph::{Graph, NodeId};
 use crate::ops::OpRegistry;
+use crate::plan::Analysis;
 use crate::proto::descriptor_pool;
 use crate::proto::tensorflow::{MetaGraphDef, OpList};
 use crate::runtime::{TensorFlow, infer_shapes};
-use crate::shape::Shapes;
+use crate::shape::{Shapes, Sizes};
 
 /// A model with what its file and the flags say about it.
 #[derive(Debug)]
@@ -85,6 +86,21 @@ impl Subject {
             }
         }
         Ok(targets)
+    }
+
+    /// All that is known of the graph once its tensors have these shapes.
+    ///
+    /// # Errors
+    ///
+    /// If a tensor's size cannot be computed, or an op that a step is to be run for is not there.
+    pub fn analysis<'a>(
+        &self,
+        graph: &'a Graph<'a>,
+        args: &GraphArgs,
+        shapes: Shapes,
+    ) -> anyhow::Result<Analysis<'a>> {
+        let sizes = Sizes::of(graph, &shapes).with_context(|| self.model.name().to_string())?;
+        Ok(Analysis::new(graph, &self.targets(graph, args)?, shapes, sizes))
     }
 
     /// The names of the variables that the file says are trainable.

@@ -1,12 +1,10 @@
 //! A plan for a budget, as all tools make one.
 
-use super::{BudgetArgs, Failure, Size};
+use super::{BudgetArgs, Failure, Simulated, Size};
 use crate::graph::Device;
-use crate::order::Placement;
 use crate::plan::tflms::Parameters;
 use crate::plan::{Analysis, Draft, Plan};
-use crate::simulate::{OpCost, Outline};
-use crate::tune::{Verdict, tune};
+use crate::tune::Verdict;
 
 /// A plan for a budget, and what a user should know of it.
 #[derive(Debug)]
@@ -29,20 +27,14 @@ pub fn plan_for_budget(
     fixed: Parameters,
     host: &Device,
 ) -> anyhow::Result<TunedPlan> {
-    let placement = Placement::of(analysis.graph);
-    let profile = budget.profile(default_profile)?;
-    let costs = budget.costs(analysis, &profile)?;
-    let cost = |node| OpCost { seconds: costs.seconds(node), workspace_bytes: costs.workspace_bytes(node) };
-    let outline = Outline::new(analysis, &placement, cost)?;
-    let machine = budget.machine(&profile, placement.gpus().len())?;
-    let mut strategy = budget.strategy.strategy(analysis, fixed)?;
-    let tuning = tune(&outline, &machine, &mut *strategy)?;
+    let simulated = Simulated::new(analysis, budget, budget.profile(default_profile)?)?;
+    let (tuning, strategy) = simulated.tune(&simulated.outline()?, budget, fixed)?;
     let peak = |outcome: &crate::simulate::Outcome| {
         Size(outcome.gpus.iter().map(|gpu| gpu.peak_bytes).max().unwrap_or(0))
     };
     let (plan, note) = match tuning.verdict {
         Verdict::Fits => (
-            written(analysis, strategy.name(), Draft::default(), serde_json::Value::Null, host),
+            written(analysis, strategy, Draft::default(), serde_json::Value::Null, host),
             format!("the graph fits as it is, with a predicted peak of {}", peak(&tuning.before)),
         ),
         Verdict::FitsWithSwapping(found) => {

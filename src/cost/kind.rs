@@ -1,7 +1,7 @@
 //! What sort of work an op is.
 
 use crate::dtype::DataType;
-use crate::ops::OpInfo;
+use crate::ops::{OpInfo, passes_on};
 
 /// What sort of work an op is, as its name alone tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,32 +122,13 @@ fn update(op: &OpInfo) -> Option<Kind> {
 }
 
 fn is_free(name: &str) -> bool {
-    name.starts_with("Stack")
+    // Of those that pass a buffer on, this one looks at all of it.
+    passes_on(name, 0).is_some() && name != "CheckNumerics"
+        || name.starts_with("Stack")
         || name.starts_with("Placeholder")
         || matches!(
             name,
-            "Identity"
-                | "IdentityN"
-                | "Reshape"
-                | "Squeeze"
-                | "ExpandDims"
-                | "Bitcast"
-                | "StopGradient"
-                | "PreventGradient"
-                | "Switch"
-                | "RefSwitch"
-                | "_SwitchN"
-                | "Merge"
-                | "RefMerge"
-                | "Enter"
-                | "RefEnter"
-                | "Exit"
-                | "RefExit"
-                | "NextIteration"
-                | "RefNextIteration"
-                | "RefIdentity"
-                | "RefSelect"
-                | "LoopCond"
+            "_SwitchN"
                 | "ControlTrigger"
                 | "NoOp"
                 | "Const"
@@ -272,6 +253,15 @@ mod tests {
                 Kind::Update { variables, .. } => assert!(variables > 0, "{name}"),
                 _ => {}
             }
+        }
+    }
+
+    /// What shares its input's buffer moves nothing, but for a check of all values.
+    #[test]
+    fn what_passes_a_buffer_on_is_free() {
+        let registry = OpRegistry::builtin();
+        for op in registry.iter().filter(|op| passes_on(op.name(), 0).is_some()) {
+            assert_eq!(classify(op) == Kind::Free, op.name() != "CheckNumerics", "{}", op.name());
         }
     }
 

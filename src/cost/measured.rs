@@ -4,8 +4,10 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
-/// The version of the JSON that `lms-train --profile` writes.
-const SCHEMA: u32 = 1;
+use super::file::{self, CostFileError};
+
+/// What errors call a file that should hold them.
+const WHAT: &str = "profile as lms-train --profile writes it";
 
 /// What the ops of a step took, as `lms-train --profile` recorded it.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,42 +15,9 @@ pub struct MeasuredTimes {
     seconds: HashMap<String, f64>,
 }
 
-/// Why a profile cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MeasuredTimesError {
-    /// It is no JSON, or not what `lms-train --profile` writes.
-    #[error("{name}: is no profile as lms-train --profile writes it: {source}")]
-    Json {
-        /// The file.
-        name: String,
-        /// What is wrong.
-        source: serde_json::Error,
-    },
-    /// Another version.
-    #[error("{name}: field \"schema\" is {found}, expected {SCHEMA}")]
-    Schema {
-        /// The file.
-        name: String,
-        /// What it says.
-        found: u32,
-    },
-    /// A time that no op can take.
-    #[error("{name}: op {op:?} took {microseconds} µs, expected a time that is not negative")]
-    Duration {
-        /// The file.
-        name: String,
-        /// The op.
-        op: String,
-        /// What it took.
-        microseconds: f64,
-    },
-}
-
 /// The parts of the file that times come from. What else it says is for people.
 #[derive(Debug, Deserialize)]
 struct Profile {
-    schema: u32,
     ops: Vec<Row>,
 }
 
@@ -78,17 +47,13 @@ impl MeasuredTimes {
     /// # Errors
     ///
     /// If it is not such a file.
-    pub fn from_json(name: &str, json: &[u8]) -> Result<MeasuredTimes, MeasuredTimesError> {
-        let profile: Profile = serde_json::from_slice(json)
-            .map_err(|source| MeasuredTimesError::Json { name: name.to_string(), source })?;
-        if profile.schema != SCHEMA {
-            return Err(MeasuredTimesError::Schema { name: name.to_string(), found: profile.schema });
-        }
+    pub fn from_json(name: &str, json: &[u8]) -> Result<MeasuredTimes, CostFileError> {
+        let profile: Profile = file::read(name, WHAT, json)?;
         let mut sums: HashMap<&str, Sum> = HashMap::new();
         let mut has_streams = false;
         for row in &profile.ops {
             if row.duration_us < 0.0 {
-                return Err(MeasuredTimesError::Duration {
+                return Err(CostFileError::Duration {
                     name: name.to_string(),
                     op: row.name.clone(),
                     microseconds: row.duration_us,
@@ -133,7 +98,7 @@ impl MeasuredTimes {
 mod tests {
     use super::*;
 
-    fn read(ops: &[(&str, &str, f64)]) -> Result<MeasuredTimes, MeasuredTimesError> {
+    fn read(ops: &[(&str, &str, f64)]) -> Result<MeasuredTimes, CostFileError> {
         let ops: Vec<_> = ops
             .iter()
             .map(|&(name, device, duration)| {

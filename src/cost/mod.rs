@@ -7,6 +7,7 @@
 //! `docs/cost-model.md` has the formulas, where the figures come from, and how near they are.
 
 mod convolution;
+mod file;
 mod flops;
 mod host;
 mod kind;
@@ -23,8 +24,9 @@ mod tests;
 
 use std::collections::HashMap;
 
-pub use measured::{MeasuredTimes, MeasuredTimesError};
-pub use profile::{DeviceProfile, ProfileError};
+pub use file::CostFileError;
+pub use measured::MeasuredTimes;
+pub use profile::DeviceProfile;
 
 use crate::graph::{Graph, NodeId};
 use crate::ops::OpId;

@@ -5,10 +5,11 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::file::{self, CostFileError, SCHEMA};
 use crate::dtype::DataType;
 
-/// The version of the JSON that describes profiles.
-const SCHEMA: u32 = 1;
+/// What errors call a file that holds one.
+const WHAT: &str = "device profile";
 
 /// What a GPU and its link to the host can do.
 ///
@@ -57,40 +58,6 @@ pub struct DeviceProfile {
     pub synchronous_kernels: bool,
 }
 
-/// Why a profile cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ProfileError {
-    /// It is no JSON, or its fields are not those of a profile.
-    #[error("{name}: is no device profile: {source}")]
-    Json {
-        /// The file.
-        name: String,
-        /// What is wrong.
-        source: serde_json::Error,
-    },
-    /// Another version, or none.
-    #[error("{name}: field \"schema\" is {found}, expected {SCHEMA}")]
-    Schema {
-        /// The file.
-        name: String,
-        /// What it says.
-        found: Value,
-    },
-    /// A value that no device has.
-    #[error("{name}: field {field:?} is {value}, expected {expected}")]
-    Field {
-        /// The file.
-        name: String,
-        /// The field.
-        field: &'static str,
-        /// What it says.
-        value: f64,
-        /// What it may be.
-        expected: &'static str,
-    },
-}
-
 impl DeviceProfile {
     /// The built-in profile of this name.
     pub fn built_in(name: &str) -> Option<&'static DeviceProfile> {
@@ -107,15 +74,8 @@ impl DeviceProfile {
     /// # Errors
     ///
     /// If the JSON is no profile of this version, or a value is one that no device has.
-    pub fn from_json(name: &str, json: &[u8]) -> Result<DeviceProfile, ProfileError> {
-        let malformed = |source| ProfileError::Json { name: name.to_string(), source };
-        let mut value: Value = serde_json::from_slice(json).map_err(malformed)?;
-        let schema = value.as_object_mut().and_then(|fields| fields.remove("schema")).unwrap_or(Value::Null);
-        // What is no object at all is better explained by its missing fields than by its missing version.
-        if value.is_object() && schema != SCHEMA {
-            return Err(ProfileError::Schema { name: name.to_string(), found: schema });
-        }
-        let profile: DeviceProfile = serde_json::from_value(value).map_err(malformed)?;
+    pub fn from_json(name: &str, json: &[u8]) -> Result<DeviceProfile, CostFileError> {
+        let profile: DeviceProfile = file::read(name, WHAT, json)?;
         profile.validate(name)?;
         Ok(profile)
     }
@@ -140,9 +100,9 @@ impl DeviceProfile {
         }
     }
 
-    fn validate(&self, name: &str) -> Result<(), ProfileError> {
+    fn validate(&self, name: &str) -> Result<(), CostFileError> {
         let error = |field, value, expected| {
-            Err(ProfileError::Field { name: name.to_string(), field, value, expected })
+            Err(CostFileError::Field { name: name.to_string(), field, value, expected })
         };
         let positive = [
             ("memory_bytes", self.memory_bytes as f64),
@@ -190,14 +150,13 @@ fn built_in() -> &'static [DeviceProfile] {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct BuiltIn {
-        #[allow(dead_code)] // says what the file is to whoever reads it
-        schema: u32,
         profiles: Vec<DeviceProfile>,
     }
     static PROFILES: OnceLock<Vec<DeviceProfile>> = OnceLock::new();
     PROFILES.get_or_init(|| {
+        let json = include_bytes!("profiles.json");
         let file: BuiltIn =
-            serde_json::from_str(include_str!("profiles.json")).expect("a test reads the built-in profiles");
+            file::read("profiles.json", WHAT, json).expect("a test reads the built-in profiles");
         file.profiles
     })
 }

@@ -8,23 +8,34 @@ use super::{
 use crate::chart::Engine;
 use crate::graph::{NodeId, TensorId};
 use crate::order::Place;
-use crate::plan::{Draft, TensorSwap};
+use crate::plan::{Draft, Filters, TensorSwap};
 use crate::simulate::{Buffer, Origin, Outline};
+
+/// A plan of which tensors are explained.
+#[derive(Debug, Clone, Copy)]
+pub struct Explained<'a> {
+    /// The plan; one that changes nothing is none.
+    pub draft: &'a Draft,
+    /// The name of the strategy that made it.
+    pub strategy: &'a str,
+    /// The filters that it was made with.
+    pub filters: &'a Filters,
+}
 
 /// Explains a tensor: who makes and reads it, where it lies, and what a plan does with it and why.
 ///
-/// `before` is the step without a plan, `after` the one with `draft`; without a plan it is the same recording twice.
+/// `before` is the step without a plan, `after` the one with it; without a plan it is the same recording twice.
 /// The tensor must be one that a node makes.
 pub fn explain(
     outline: &Outline,
-    draft: &Draft,
+    plan: Explained,
     before: &Recording,
     after: &Recording,
     tensor: TensorId,
 ) -> Explanation {
-    let swap = draft.swaps.iter().find(|swap| swap.tensor == tensor);
+    let swap = plan.draft.swaps.iter().find(|swap| swap.tensor == tensor);
     Explainer { outline, before, after, names: Names::new(outline.analysis().graph, after.program()), swap }
-        .explain(draft, tensor)
+        .explain(plan, tensor)
 }
 
 struct Explainer<'a> {
@@ -36,16 +47,16 @@ struct Explainer<'a> {
 }
 
 impl Explainer<'_> {
-    fn explain(&self, draft: &Draft, tensor: TensorId) -> Explanation {
+    fn explain(&self, plan: Explained, tensor: TensorId) -> Explanation {
         let analysis = self.outline.analysis();
         let graph = analysis.graph;
         let producer = graph.producer(tensor);
         let (consumers, consumers_outside_step) = self.consumers(tensor);
-        let second_runs = self.second_runs(draft, tensor);
+        let second_runs = self.second_runs(plan.draft, tensor);
         let fate = match self.swap {
             Some(swap) => Fate::Swapped(self.swap_life(swap)),
             None if !second_runs.is_empty() => Fate::Recomputed,
-            None => Fate::Stays(stay::reason(self.outline, draft, tensor)),
+            None => Fate::Stays(stay::reason(self.outline, plan, tensor)),
         };
         Explanation {
             tensor: graph.tensor_name(tensor).to_string(),

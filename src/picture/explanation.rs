@@ -158,8 +158,27 @@ pub enum StayReason {
         /// From how many levels on the plan swaps.
         swapped_from_levels: u32,
     },
-    /// The strategy leaves it out: its filters, or its rules for the producer and the consumers.
+    /// A filter keeps it.
+    Filtered {
+        /// The filter's flag, with what it chooses the op by.
+        filter: String,
+        /// Whose names and types the filter is about.
+        ops: FilteredOps,
+    },
+    /// The strategy `planned` keeps within the budget without it.
+    NotNeeded,
+    /// The strategy leaves it out for its rules about the producer and the consumers.
     NotChosen,
+}
+
+/// Whom a filter is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FilteredOps {
+    /// The op that makes the tensor.
+    Producer,
+    /// The ops that would read what came back.
+    Consumers,
 }
 
 /// The life of a tensor in a step, without a plan (before) and with it (after).

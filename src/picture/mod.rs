@@ -18,10 +18,10 @@ mod timeline;
 #[cfg(test)]
 mod tests;
 
-pub use explain::explain;
+pub use explain::{Explained, explain};
 pub use explanation::{
-    BufferKind, Consumer, Explanation, Fate, Interval, Residence, Return, SecondRun, StayReason, SwapLife,
-    Trigger,
+    BufferKind, Consumer, Explanation, Fate, FilteredOps, Interval, Residence, Return, SecondRun, StayReason,
+    SwapLife, Trigger,
 };
 pub use names::Names;
 pub use recorder::Recorder;

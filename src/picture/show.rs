@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{
-    BufferKind, Consumer, Explanation, Fate, Interval, Residence, Return, SecondRun, StayReason, SwapLife,
-    Trigger,
+    BufferKind, Consumer, Explanation, Fate, FilteredOps, Interval, Residence, Return, SecondRun, StayReason,
+    SwapLife, Trigger,
 };
 use crate::cli::Size;
 
@@ -192,6 +192,13 @@ impl fmt::Display for StayReason {
                  {swapped_from_levels} on",
                 plural(*levels_away as usize, "level", "levels")
             ),
+            StayReason::Filtered { filter, ops: FilteredOps::Producer } => {
+                write!(f, "{filter} leaves its producer out")
+            }
+            StayReason::Filtered { filter, ops: FilteredOps::Consumers } => {
+                write!(f, "{filter} leaves its consumers out")
+            }
+            StayReason::NotNeeded => f.write_str("the plan keeps within its budget without it"),
             StayReason::NotChosen => {
                 f.write_str("the strategy leaves it out, for what its producer or its consumers are")
             }

@@ -1,13 +1,14 @@
 //! Why a tensor is not swapped.
 
-use super::StayReason;
+use super::{Explained, FilteredOps, StayReason};
 use crate::graph::{NodeId, TensorId};
 use crate::order::Place;
-use crate::plan::{Analysis, Draft, swappable};
+use crate::plan::{Analysis, swappable};
 use crate::simulate::Outline;
+use crate::tune::planned;
 
 /// The first reason that there is for a tensor that a plan leaves where it is.
-pub(super) fn reason(outline: &Outline, draft: &Draft, tensor: TensorId) -> StayReason {
+pub(super) fn reason(outline: &Outline, plan: Explained, tensor: TensorId) -> StayReason {
     let analysis = outline.analysis();
     let Analysis { graph, step, shapes, sizes, ref_variables, .. } = analysis;
     let producer = graph.producer(tensor);
@@ -29,25 +30,43 @@ pub(super) fn reason(outline: &Outline, draft: &Draft, tensor: TensorId) -> Stay
     if sizes.bytes(tensor) == Some(0) {
         return StayReason::Empty;
     }
+    let readers = graph.uses(tensor).iter().map(|reader| reader.node);
+    let in_step: Vec<NodeId> = readers.filter(|&node| outline.entry(node).is_some()).collect();
+    let Some(levels_away) = in_step.iter().map(|&node| levels_between(analysis, tensor, node)).max() else {
+        return StayReason::NotRead;
+    };
+    if plan.draft.is_empty() {
+        return StayReason::NothingSwapped;
+    }
+    let filters = plan.filters;
+    if let Some(filter) = filters.refuse_producer(graph, producer) {
+        return StayReason::Filtered { filter: filter.to_string(), ops: FilteredOps::Producer };
+    }
+    if plan.strategy == planned::NAME {
+        // A tensor stays whole there: one consumer that may read no copy keeps it.
+        let refusal = in_step.iter().find_map(|&node| filters.refuse_consumer(graph, node));
+        return refusal.map_or(StayReason::NotNeeded, |filter| StayReason::Filtered {
+            filter: filter.to_string(),
+            ops: FilteredOps::Consumers,
+        });
+    }
     let dimensions = shapes.rank(tensor);
     if dimensions.is_none_or(|dimensions| dimensions < 2) {
         return StayReason::FewDimensions { dimensions };
     }
-    let readers = graph.uses(tensor).iter().map(|reader| reader.node);
-    let in_step = readers.filter(|&node| outline.entry(node).is_some());
-    let Some(levels_away) = in_step.map(|node| levels_between(analysis, tensor, node)).max() else {
-        return StayReason::NotRead;
-    };
-    let swapped = draft.swaps.iter().flat_map(|swap| {
+    let swapped = plan.draft.swaps.iter().flat_map(|swap| {
         let consumers = swap.uses.iter().flat_map(|swap_in| &swap_in.consumers);
         consumers.map(|&node| levels_between(analysis, swap.tensor, node))
     });
-    match swapped.min() {
-        None => StayReason::NothingSwapped,
-        Some(swapped_from_levels) if levels_away < swapped_from_levels => {
-            StayReason::ConsumersNear { levels_away, swapped_from_levels }
-        }
-        Some(_) => StayReason::NotChosen,
+    let Some(swapped_from_levels) = swapped.min() else { return StayReason::NothingSwapped };
+    if levels_away < swapped_from_levels {
+        return StayReason::ConsumersNear { levels_away, swapped_from_levels };
+    }
+    let far = in_step.iter().filter(|&&node| levels_between(analysis, tensor, node) >= swapped_from_levels);
+    let refusals: Option<Vec<_>> = far.map(|&node| filters.refuse_consumer(graph, node)).collect();
+    match refusals.and_then(|refusals| refusals.first().copied()) {
+        Some(filter) => StayReason::Filtered { filter: filter.to_string(), ops: FilteredOps::Consumers },
+        None => StayReason::NotChosen,
     }
 }
 

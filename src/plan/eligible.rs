@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::dtype::DataType;
 use crate::graph::{Graph, RefVariables, TensorId};
+use crate::ops::is_persistent;
 
 /// Why a tensor cannot be swapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,9 +30,6 @@ impl fmt::Display for NotSwappable {
     }
 }
 
-/// Ops whose outputs are kept from step to step.
-const PERSISTENT_OPS: [&str; 4] = ["Variable", "VariableV2", "VarHandleOp", "Const"];
-
 /// Whether a tensor's bytes can leave a GPU and come back at all.
 ///
 /// # Errors
@@ -48,7 +46,7 @@ pub fn swappable(graph: &Graph, variables: &RefVariables, tensor: TensorId) -> R
     let producer = graph.producer(tensor);
     let op = graph.op(producer);
     // A copy of a variable's buffer would miss its updates.
-    if PERSISTENT_OPS.contains(&op.name()) || variables.is_buffer(tensor) {
+    if is_persistent(op.name()) || variables.is_buffer(tensor) {
         return Err(NotSwappable::Persistent);
     }
     if graph.device(producer).is_cpu() || in_host_memory(graph, tensor) {

@@ -1,5 +1,7 @@
 //! Which ops a user lets take part.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::graph::{Graph, NodeId};
@@ -18,10 +20,63 @@ impl NameOrType {
         self.scopes.is_empty() && self.types.is_empty()
     }
 
-    fn contains(&self, graph: &Graph, node: NodeId) -> bool {
+    /// What chooses an op: by its name, or by its type.
+    fn entry(&self, graph: &Graph, node: NodeId) -> Option<Entry<'_>> {
         let name = graph.name(node);
-        self.scopes.iter().any(|scope| name.starts_with(scope.as_str()))
-            || self.types.iter().any(|op| graph.op(node).name() == op)
+        let scope = self.scopes.iter().find(|scope| name.starts_with(scope.as_str()));
+        let of_type = || self.types.iter().find(|op| graph.op(node).name() == *op);
+        scope.map(|scope| Entry::Scope(scope)).or_else(|| of_type().map(|op| Entry::Type(op)))
+    }
+}
+
+/// One entry of a choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entry<'a> {
+    Scope(&'a str),
+    Type(&'a str),
+}
+
+/// What a filter is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// The producers of what leaves.
+    Output,
+    /// The consumers of what comes back.
+    Input,
+}
+
+/// The filter that keeps an op out, by the name of its flag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal<'a> {
+    side: Side,
+    cause: Cause<'a>,
+}
+
+/// Why a filter keeps an op out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause<'a> {
+    ExcludedBy(Entry<'a>),
+    NotAmong(&'a NameOrType),
+}
+
+impl fmt::Display for Refusal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = match self.side {
+            Side::Output => "output",
+            Side::Input => "input",
+        };
+        match self.cause {
+            Cause::ExcludedBy(Entry::Scope(scope)) => write!(f, "--excl-{side}-by-scopes {scope}"),
+            Cause::ExcludedBy(Entry::Type(op)) => write!(f, "--excl-{side}-by-types {op}"),
+            Cause::NotAmong(included) => {
+                let given = [("scopes", &included.scopes), ("types", &included.types)];
+                let given = given.iter().filter(|(_, entries)| !entries.is_empty());
+                let flags: Vec<String> = given
+                    .map(|(by, entries)| format!("--incl-{side}-by-{by} {}", entries.join(",")))
+                    .collect();
+                f.write_str(&flags.join(" and "))
+            }
+        }
     }
 }
 
@@ -43,15 +98,33 @@ pub struct Filters {
 impl Filters {
     /// Whether an op's outputs may leave.
     pub fn admit_producer(&self, graph: &Graph, node: NodeId) -> bool {
-        admit(&self.exclude_output_by, &self.include_output_by, graph, node)
+        self.refuse_producer(graph, node).is_none()
     }
 
     /// Whether an op may read what came back.
     pub fn admit_consumer(&self, graph: &Graph, node: NodeId) -> bool {
-        admit(&self.exclude_input_by, &self.include_input_by, graph, node)
+        self.refuse_consumer(graph, node).is_none()
+    }
+
+    /// The filter for which an op's outputs may not leave, if there is one.
+    pub fn refuse_producer(&self, graph: &Graph, node: NodeId) -> Option<Refusal<'_>> {
+        refuse((&self.exclude_output_by, &self.include_output_by), Side::Output, graph, node)
+    }
+
+    /// The filter for which an op may not read what came back, if there is one.
+    pub fn refuse_consumer(&self, graph: &Graph, node: NodeId) -> Option<Refusal<'_>> {
+        refuse((&self.exclude_input_by, &self.include_input_by), Side::Input, graph, node)
     }
 }
 
-fn admit(excluded: &NameOrType, included: &NameOrType, graph: &Graph, node: NodeId) -> bool {
-    !excluded.contains(graph, node) && (included.is_empty() || included.contains(graph, node))
+fn refuse<'a>(
+    (excluded, included): (&'a NameOrType, &'a NameOrType),
+    side: Side,
+    graph: &Graph,
+    node: NodeId,
+) -> Option<Refusal<'a>> {
+    let excluded_by = excluded.entry(graph, node).map(Cause::ExcludedBy);
+    let is_included = || included.is_empty() || included.entry(graph, node).is_some();
+    let cause = excluded_by.or_else(|| (!is_included()).then_some(Cause::NotAmong(included)))?;
+    Some(Refusal { side, cause })
 }

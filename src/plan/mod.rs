@@ -19,7 +19,7 @@ pub use analysis::Analysis;
 pub use digest::graph_digest;
 pub use draft::{Draft, NodeOrder, OpRecomputation, TensorSwap, TensorUse, UnknownName};
 pub use eligible::{NotSwappable, swappable};
-pub use filters::{Filters, NameOrType};
+pub use filters::{Filters, NameOrType, Refusal};
 pub use recomputable::{NotRecomputable, recomputable};
 pub use ref_variables::guard as guard_ref_variables;
 pub use updates::after_updates;

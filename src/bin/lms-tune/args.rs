@@ -32,8 +32,8 @@ Examples:
   How large may the batch be?
       lms-tune model.meta --gpu-mem 16GiB --max batch
 
-Predictions were held against TensorFlow's own allocator on the software GPU; the errors that are stated are the worst
-that were seen. A GPU's kernels are estimated from the device's profile; --op-times takes measured ones.
+Predictions were held against TensorFlow's own allocator on the software GPU; docs/accuracy.md says how far off they were
+and where they miss. A GPU's kernels are estimated from the device's profile; --op-times takes measured ones.
 
 Exit status: 0 fits, as it is or with swapping; 1 failed; 2 wrong usage; 3 does not fit.";
 
@@ -70,8 +70,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "max")]
     pub trace: Option<PathBuf>,
 
-    /// Tell the life of a tensor (NODE or NODE:OUTPUT) instead: who makes and reads it, when it leaves and returns, why
-    #[arg(long, value_name = "TENSOR", conflicts_with_all = ["max", "output"])]
+    /// Tell the life of a tensor (NODE or NODE:OUTPUT) instead: who makes and reads it, when it leaves and returns, why, and
+    /// what keeping it would change; or why the plan adds an edge (FROM->TO), and what leaving it out would change
+    #[arg(long, value_name = "TENSOR|FROM->TO", conflicts_with_all = ["max", "output"])]
     pub explain: Option<String>,
 
     #[command(flatten)]

@@ -1,21 +1,19 @@
 //! Tuning in TFLMSv2's model of memory.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::time::Instant;
 
 use anyhow::Context;
 use serde_json::{Value, json};
 use tf_lms::cli::{Failure, Size, Subject, written};
-use tf_lms::format::write_file;
 use tf_lms::graph::Device;
-use tf_lms::plan::Analysis;
 use tf_lms::plan::tflms::Parameters;
-use tf_lms::shape::{Sizes, learning_parameter_bytes};
+use tf_lms::shape::learning_parameter_bytes;
 use tf_lms::simulate::usable_bytes;
 use tf_lms::tune::{LevelPlan, LevelTuning, tune_by_levels};
 
 use crate::args::Args;
+use crate::output::{print, write_plan};
 
 /// The part of memory that TFLMSv2 counts on unless told otherwise.
 const TFLMS_MEMORY_RATIO: f64 = 0.9;
@@ -27,9 +25,8 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
     let name = subject.model.name();
     let graph = subject.graph()?;
     let shapes = subject.shapes(&graph, &args.graph)?;
-    let sizes = Sizes::of(&graph, &shapes).with_context(|| name.to_string())?;
     let parameter_bytes = learning_parameter_bytes(&graph, &shapes, &subject.trainable_variables());
-    let analysis = Analysis::new(&graph, &subject.targets(&graph, &args.graph)?, shapes, sizes);
+    let analysis = subject.analysis(&graph, &args.graph, shapes)?;
     let memory = args.budget.memory()?.first().copied().unwrap_or(0);
     let ratio = args.budget.memory_ratio.unwrap_or(TFLMS_MEMORY_RATIO);
     let usable = usable_bytes(memory, parameter_bytes, ratio);
@@ -40,22 +37,14 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
     if let (Some(output), Some(best)) = (&args.output, &tuning.best) {
         let host = Device::parse(args.tflms.host_device()).context("--host-device")?;
         let parameters = serde_json::to_value(&best.parameters)?;
-        let plan =
-            written(&analysis, tf_lms::plan::tflms::NAME, best.draft.clone(), parameters, &host).to_json();
-        match output.to_str() {
-            Some("-") => io::stdout().lock().write_all(plan.as_bytes())?,
-            _ => write_file(std::path::Path::new(output), plan.as_bytes())?,
-        }
+        let plan = written(&analysis, tf_lms::plan::tflms::NAME, best.draft.clone(), parameters, &host);
+        write_plan(output, &plan)?;
     }
     let text = match args.verbosity.json {
         true => serde_json::to_string_pretty(&document(&tuning, memory, usable, seconds))? + "\n",
         false => table(name, &tuning, memory, usable, seconds)?,
     };
-    if args.output.as_deref() == Some("-".as_ref()) {
-        io::stderr().lock().write_all(text.as_bytes())?;
-    } else if args.verbosity.json || !args.verbosity.quiet {
-        io::stdout().lock().write_all(text.as_bytes())?;
-    }
+    print(args, &text)?;
     if !tuning.fits && tuning.best.is_none() {
         return Err(
             Failure::DoesNotFit.error(format!("{name}: does not fit in {} by TFLMSv2's model", Size(memory)))

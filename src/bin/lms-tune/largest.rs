@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
-use std::io::{self, Write};
 
 use serde::Serialize;
 use tf_lms::cli::{Failure, GraphArgs, Size, Subject, tune_sized};
@@ -11,6 +10,7 @@ use tf_lms::shape::Shapes;
 use tf_lms::tune::Verdict;
 
 use crate::args::{Args, Free};
+use crate::output::print;
 use crate::report::peak;
 
 /// The largest size that is tried. No tensor that has it in two dimensions fits anywhere.
@@ -71,9 +71,7 @@ pub fn run(args: &Args, free: &[Free]) -> anyhow::Result<()> {
     };
     let text =
         if args.verbosity.json { serde_json::to_string_pretty(&curve)? + "\n" } else { curve.to_string() };
-    if args.verbosity.json || !args.verbosity.quiet {
-        io::stdout().lock().write_all(text.as_bytes())?;
-    }
+    print(args, &text)?;
     match after {
         Some(_) => Ok(()),
         None => Err(Failure::DoesNotFit.error(format!("{}: not even the smallest size fits", curve.name))),

@@ -1,8 +1,13 @@
 //! Says whether a TensorFlow training graph fits a GPU, what it would take, and what that costs.
 
 mod args;
+mod assemble;
 mod by_levels;
+mod conclusion;
+mod explained;
+mod given;
 mod largest;
+mod output;
 mod report;
 mod tasks;
 

@@ -2,15 +2,18 @@
 
 use super::recordings::returns;
 use super::steps::with_chain;
-use crate::picture::{BufferKind, Explanation, Fate, Recording, StayReason, explain};
-use crate::plan::Draft;
+use crate::picture::{BufferKind, Explained, Explanation, Fate, FilteredOps, Recording, StayReason, explain};
+use crate::plan::{Draft, Filters, NameOrType, tflms};
 use crate::simulate::Outline;
+use crate::tune::planned;
 
 /// Whatever is swapped is made, leaves, returns and is read, in this order.
 pub(super) fn check_explanations(outline: &Outline, draft: &Draft, before: &Recording, after: &Recording) {
     let mut copied_returns = 0;
     for swap in draft.swaps.iter().step_by(draft.swaps.len() / 40 + 1) {
-        let explanation = explain(outline, draft, before, after, swap.tensor);
+        let filters = Filters::default();
+        let plan = Explained { draft, strategy: tflms::NAME, filters: &filters };
+        let explanation = explain(outline, plan, before, after, swap.tensor);
         let Fate::Swapped(life) = &explanation.fate else { panic!("{explanation}") };
         assert_eq!(life.returns.len(), swap.uses.len());
         let Some(leaves) = life.leaves else { continue };
@@ -49,10 +52,18 @@ pub(super) fn check_explanations(outline: &Outline, draft: &Draft, before: &Reco
 }
 
 fn explained(tensor: &str, swapout_threshold: u32) -> Explanation {
+    explained_with(tensor, swapout_threshold, (tflms::NAME, &Filters::default()))
+}
+
+fn explained_with(
+    tensor: &str,
+    swapout_threshold: u32,
+    (strategy, filters): (&str, &Filters),
+) -> Explanation {
     with_chain(swapout_threshold, |outline, draft, before, after| {
         let graph = outline.analysis().graph;
         let named = graph.tensor_ids().find(|&id| graph.tensor_name(id).to_string() == tensor).unwrap();
-        explain(outline, draft, before, after, named)
+        explain(outline, Explained { draft, strategy, filters }, before, after, named)
     })
 }
 
@@ -94,6 +105,61 @@ fn what_stays_has_its_reason() {
     assert_eq!(reason("end:0"), StayReason::NotRead);
     let Fate::Stays(reason) = explained("a:0", 100).fate else { panic!("nothing is far enough away") };
     assert_eq!(reason, StayReason::NothingSwapped);
+}
+
+/// Each strategy has its own reasons: what `planned` leaves where it is, it has no need of.
+#[test]
+fn a_planned_plan_leaves_what_it_does_not_need() {
+    let explanation = |tensor: &str| explained_with(tensor, 3, (planned::NAME, &Filters::default()));
+    for tensor in ["b:0", "vector:0"] {
+        let explanation = explanation(tensor);
+        assert_eq!(explanation.fate, Fate::Stays(StayReason::NotNeeded));
+        let line = "  not swapped  the plan keeps within its budget without it";
+        assert!(explanation.to_string().lines().any(|other| other == line), "{explanation}");
+    }
+    assert_eq!(explanation("in:0").fate, Fate::Stays(StayReason::NotOnGpu));
+    let Fate::Stays(reason) = explained_with("a:0", 100, (planned::NAME, &Filters::default())).fate else {
+        panic!("an empty plan swaps nothing")
+    };
+    assert_eq!(reason, StayReason::NothingSwapped);
+}
+
+#[test]
+fn the_filter_that_decides_is_named() {
+    let list = |entries: &[&str]| entries.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let by = |scopes: &[&str], types: &[&str]| NameOrType { scopes: list(scopes), types: list(types) };
+    let none = Filters::default();
+    let producer = [
+        (Filters { exclude_output_by: by(&["b"], &[]), ..none.clone() }, "--excl-output-by-scopes b"),
+        (
+            Filters { exclude_output_by: by(&["x"], &["Softmax"]), ..none.clone() },
+            "--excl-output-by-types Softmax",
+        ),
+        (
+            Filters { include_output_by: by(&["a"], &["Relu", "Add"]), ..none.clone() },
+            "--incl-output-by-scopes a and --incl-output-by-types Relu,Add",
+        ),
+    ];
+    for (filters, flag) in &producer {
+        for strategy in [tflms::NAME, planned::NAME] {
+            let explanation = explained_with("b:0", 3, (strategy, filters));
+            let Fate::Stays(StayReason::Filtered { filter, ops }) = &explanation.fate else {
+                panic!("{explanation}")
+            };
+            assert_eq!((filter.as_str(), *ops), (*flag, FilteredOps::Producer));
+            assert!(explanation.to_string().contains(&format!("{flag} leaves its producer out\n")));
+        }
+    }
+    // Far consumers decide in plans by levels, all consumers in planned ones.
+    let consumer = |entries| Filters { exclude_input_by: entries, ..none.clone() };
+    let fate = |strategy, filters: &Filters| explained_with("b:0", 3, (strategy, filters)).fate;
+    let near = StayReason::ConsumersNear { levels_away: 1, swapped_from_levels: 5 };
+    assert_eq!(fate(tflms::NAME, &consumer(by(&["c"], &[]))), Fate::Stays(near));
+    let filtered = |filter: &str| {
+        Fate::Stays(StayReason::Filtered { filter: filter.to_string(), ops: FilteredOps::Consumers })
+    };
+    assert_eq!(fate(planned::NAME, &consumer(by(&["c"], &[]))), filtered("--excl-input-by-scopes c"));
+    assert_eq!(fate(planned::NAME, &consumer(by(&["far"], &[]))), Fate::Stays(StayReason::NotNeeded));
 }
 
 #[test]

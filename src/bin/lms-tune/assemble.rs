@@ -1,0 +1,153 @@
+//! From what was found out to what the user is told.
+
+use std::time::Instant;
+
+use tf_lms::cli::{BudgetArgs, Simulated};
+use tf_lms::order::Place;
+use tf_lms::picture::{Names, Recording};
+use tf_lms::plan::{Analysis, Draft};
+use tf_lms::simulate::{Machine, Outline, Program};
+use tf_lms::tune::{Judge, Tuning, accuracy};
+
+use crate::conclusion::Conclusion;
+use crate::report::{AliveTensor, DeviceReport, FloorsReport, Report, Verdict, occupancy, peak};
+
+/// How many of the tensors that are alive at the peak are listed.
+const LISTED: usize = 10;
+
+/// All that a report is made of.
+pub struct Facts<'a> {
+    pub name: &'a str,
+    pub budget: &'a BudgetArgs,
+    pub simulated: &'a Simulated<'a>,
+    pub outline: &'a Outline<'a>,
+    pub machine: &'a Machine,
+    /// Bytes of each GPU.
+    pub memory: &'a [u64],
+    pub tuning: &'a Tuning,
+    pub conclusion: &'a Conclusion,
+    pub before: &'a Recording<'a>,
+    pub after: &'a Recording<'a>,
+    /// When the tool began.
+    pub start: Instant,
+}
+
+impl Facts<'_> {
+    /// The report.
+    pub fn report(&self) -> Report {
+        let Facts { memory, tuning, .. } = *self;
+        let Conclusion { verdict, strategy, draft, outcome, parameters } = self.conclusion;
+        let devices = self.devices();
+        let mut judge = Judge::new(self.outline, self.machine);
+        let mut report = Report {
+            schema: Report::schema(),
+            verdict: *verdict,
+            gpu_mem: memory.first().copied().unwrap_or(0),
+            memory_ratio: memory
+                .first()
+                .map_or(1.0, |&bytes| self.budget.usable_bytes(bytes) as f64 / bytes as f64),
+            device_profile: self.simulated.profile.name.clone(),
+            peak_before: peak(&tuning.before),
+            peak_after: peak(outcome),
+            least_memory_before: judge.least_memory(&Draft::default()),
+            least_memory_after: judge.least_memory(draft),
+            error_bound: accuracy::PEAK_ERROR,
+            swapout_bytes: devices.iter().map(|device| device.swapout_bytes).sum(),
+            swapin_bytes: devices.iter().map(|device| device.swapin_bytes).sum(),
+            copied_out_bytes: outcome.gpus.iter().map(|gpu| gpu.out_bytes).sum(),
+            copied_in_bytes: outcome.gpus.iter().map(|gpu| gpu.in_bytes).sum(),
+            host_bytes: outcome.host_peak_bytes,
+            step_seconds_before: tuning.before.step_seconds,
+            step_seconds_after: outcome.step_seconds,
+            link_occupancy: occupancy(outcome),
+            floors: FloorsReport::of(&tuning.floors),
+            strategy: strategy.clone(),
+            swapped_tensors: draft.swaps.len(),
+            recomputed_ops: draft.recomputations.len(),
+            recompute_seconds: draft.recomputations.iter().map(|again| self.outline.seconds(again.op)).sum(),
+            order_edges: draft.orders.len(),
+            parameters: parameters.clone(),
+            simulations: tuning.simulations,
+            seconds: self.start.elapsed().as_secs_f64(),
+            name: self.name.to_string(),
+            notes: Vec::new(),
+            devices,
+        };
+        report.notes = self.notes(&report);
+        report
+    }
+
+    fn devices(&self) -> Vec<DeviceReport> {
+        let Facts { memory, tuning, .. } = *self;
+        let graph = self.simulated.analysis.graph;
+        let swapped = swapped_bytes(self.outline, &self.conclusion.draft);
+        let name = |program: &Program, op: Option<u32>| {
+            op.map_or("what is persistent".to_string(), |op| Names::new(graph, program).entry(op))
+        };
+        let report = |number: usize| {
+            let (before, after, floor) =
+                (&tuning.before.gpus[number], &self.conclusion.outcome.gpus[number], &tuning.floors[number]);
+            let alive = self.after.alive_at_peak(graph, number as u16, LISTED);
+            DeviceReport {
+                device: self.simulated.placement.gpus()[number].to_string(),
+                gpu_mem: memory.get(number).or(memory.last()).copied().unwrap_or(0),
+                persistent_bytes: after.persistent_bytes,
+                peak_before: before.peak_bytes,
+                peak_after: after.peak_bytes,
+                peak_op_before: name(self.before.program(), before.peak_op),
+                peak_op: name(self.after.program(), after.peak_op),
+                peak_seconds: after.peak_seconds,
+                swapout_bytes: swapped[number].0,
+                swapin_bytes: swapped[number].1,
+                copied_out_bytes: after.out_bytes,
+                copied_in_bytes: after.in_bytes,
+                host_bytes: after.out_bytes,
+                floor_op: name(self.before.program(), floor.memory_op),
+                floor_bytes: floor.memory_bytes,
+                largest_alive: alive
+                    .into_iter()
+                    .map(|(tensor, bytes)| AliveTensor { tensor, bytes })
+                    .collect(),
+            }
+        };
+        (0..self.simulated.placement.gpus().len()).map(report).collect()
+    }
+
+    /// What the user should know besides.
+    fn notes(&self, report: &Report) -> Vec<String> {
+        let mut notes: Vec<String> = report.host_memory_note().into_iter().collect();
+        if self.tuning.is_tight && report.verdict == Verdict::FitsWithSwapping {
+            notes.push(
+                "it is tight: the plan fits only with copies as fast as the device profile says".to_string(),
+            );
+        }
+        if !self.simulated.analysis.step.is_known() {
+            notes.push(
+                "the file does not say what a step runs, so this is a guess; give --train-op".to_string(),
+            );
+        }
+        if self.simulated.placement.gpus().is_empty() {
+            notes.push("no op of the graph runs on a GPU".to_string());
+        }
+        notes
+    }
+}
+
+/// For each GPU the bytes that a plan takes out and back in a step.
+fn swapped_bytes(outline: &Outline, draft: &Draft) -> Vec<(u64, u64)> {
+    let Analysis { graph, sizes, step, .. } = outline.analysis();
+    let mut swapped = vec![(0, 0); outline.placement().gpus().len()];
+    let runs = |node| outline.entry(node).is_some();
+    for swap in &draft.swaps {
+        let Place::Gpu(gpu) = outline.placement().output(swap.tensor) else { continue };
+        let returns =
+            swap.uses.iter().filter(|swap_in| swap_in.consumers.iter().any(|&node| runs(node))).count();
+        // Constants are copied too, although no step runs them.
+        if step.contains(graph.producer(swap.tensor)) && returns > 0 {
+            let bytes = sizes.bytes(swap.tensor).unwrap_or(0);
+            let (out, into) = &mut swapped[usize::from(gpu)];
+            (*out, *into) = (*out + bytes, *into + bytes * returns as u64);
+        }
+    }
+    swapped
+}

@@ -1,0 +1,101 @@
+//! What was found out of a graph and a budget.
+
+use tf_lms::plan::tflms::{self, Parameters, SyncMode};
+use tf_lms::plan::{Draft, Filters};
+use tf_lms::simulate::{GpuOutcome, Machine, NoObserver, Outcome, Outline, Program, simulate};
+use tf_lms::tune::{self, Tuning};
+
+use crate::given::Given;
+use crate::report::Verdict;
+
+/// What was found out, and the plan that goes with it. Where nothing fits, that is the plan that was given, or the one that swaps
+/// the most.
+pub struct Conclusion {
+    pub verdict: Verdict,
+    pub strategy: String,
+    pub draft: Draft,
+    pub outcome: Outcome,
+    pub parameters: serde_json::Value,
+}
+
+impl Conclusion {
+    /// The filters that the plan was made with, as far as it tells; `fixed` holds those of a plan that was made just now.
+    pub fn filters(&self, fixed: Option<&Parameters>) -> Filters {
+        let own = || serde_json::from_value::<Parameters>(self.parameters.clone()).ok();
+        match fixed {
+            Some(fixed) => fixed.filters.clone(),
+            None if self.strategy == tflms::NAME => own().map(|own| own.filters).unwrap_or_default(),
+            None => Filters::default(),
+        }
+    }
+}
+
+/// Concludes from what tuning found, or from what the plan that was given comes to.
+pub fn conclude(
+    outline: &Outline,
+    machine: &Machine,
+    tuning: &Tuning,
+    given: Option<&Given>,
+    fixed: &Parameters,
+) -> anyhow::Result<Conclusion> {
+    let strategy = |found: &str| given.map_or(found, |given| &given.strategy).to_string();
+    Ok(match &tuning.verdict {
+        tune::Verdict::Fits => Conclusion {
+            verdict: Verdict::Fits,
+            strategy: strategy("none"),
+            draft: Draft::default(),
+            outcome: tuning.before.clone(),
+            parameters: serde_json::Value::Null,
+        },
+        tune::Verdict::FitsWithSwapping(found) => {
+            // A pool hands out more than was asked for: where the step needs less than the budget without that, that is said.
+            let counted = unlimited(outline, machine, &found.draft);
+            Conclusion {
+                verdict: Verdict::FitsWithSwapping,
+                strategy: strategy(found.strategy),
+                draft: found.draft.clone(),
+                outcome: Outcome { gpus: merge_peaks(&found.outcome, &counted), ..found.outcome.clone() },
+                parameters: found.parameters.clone(),
+            }
+        }
+        tune::Verdict::DoesNotFit => {
+            let everything = Parameters {
+                swapout_threshold: 1,
+                sync_mode: SyncMode { swap_out: true, swap_in: true },
+                ..fixed.clone()
+            };
+            let (strategy, draft, parameters) = match given {
+                Some(given) => (given.strategy.clone(), given.draft.clone(), given.parameters.clone()),
+                None => {
+                    let draft = tflms::draft(outline.analysis(), &everything)?;
+                    let parameters = serde_json::to_value(&everything).unwrap_or_default();
+                    (tflms::NAME.to_string(), draft, parameters)
+                }
+            };
+            let outcome = unlimited(outline, machine, &draft);
+            Conclusion { verdict: Verdict::DoesNotFit, strategy, draft, outcome, parameters }
+        }
+    })
+}
+
+/// A step with a plan where memory has no end.
+fn unlimited(outline: &Outline, machine: &Machine, draft: &Draft) -> Outcome {
+    let machine = machine.with_memory(Vec::new());
+    simulate(&Program::new(outline, draft), &machine, &mut NoObserver).unwrap_or_default()
+}
+
+/// The outcome within the budget; where the step needs less than that anyway, the peak of what it needs.
+fn merge_peaks(within: &Outcome, counted: &Outcome) -> Vec<GpuOutcome> {
+    let pairs = within.gpus.iter().zip(&counted.gpus);
+    pairs
+        .map(|(within, counted)| match counted.peak_bytes <= within.peak_bytes {
+            true => GpuOutcome {
+                peak_bytes: counted.peak_bytes,
+                peak_op: counted.peak_op,
+                peak_seconds: counted.peak_seconds,
+                ..within.clone()
+            },
+            false => within.clone(),
+        })
+        .collect()
+}
