@@ -78,7 +78,8 @@ impl Costs {
         for node in graph.node_ids() {
             let index = node.index();
             let kind = *kinds.entry(graph.op_id(node)).or_insert_with(|| kind::classify(graph.op(node)));
-            if kind != Kind::Free && !host::runs_on_host(graph, node) {
+            let is_free = kind == Kind::Free || sizes.resizes_nothing(graph, node);
+            if !is_free && !host::runs_on_host(graph, node) {
                 match Work::of(kind, &Operands { graph, shapes, sizes, node }) {
                     Some(work) => {
                         costs.seconds[index] = roofline::seconds(&work, profile);

@@ -251,6 +251,16 @@ fn what_only_renames_takes_no_time() {
 }
 
 #[test]
+fn a_sum_over_no_axes_takes_no_time() {
+    let mut nodes = Nodes::given(FLOAT, &[&[1000, 1000], &[0]]);
+    nodes.add("s", "Sum", &["in0", "in1"], &[&[1000, 1000]]);
+    assert_eq!(nodes.last(v100(), None).source, CostSource::Free);
+    let mut nodes = Nodes::given(FLOAT, &[&[1000, 1000], &[1]]);
+    nodes.add("s", "Sum", &["in0", "in1"], &[&[1000]]);
+    assert_eq!(nodes.last(v100(), None).source, CostSource::Estimated);
+}
+
+#[test]
 fn sums_of_shapes_are_the_hosts() {
     let mut nodes = Nodes::given(3, &[&[4]]);
     nodes.add("a", "AddV2", &["in0", "in0"], &[&[4]]);

@@ -50,6 +50,29 @@ pub fn passes_on(op: &str, output: u32) -> Option<u32> {
     }
 }
 
+/// Whether an op hands its input on as it is when the output is as large.
+///
+/// So do TensorFlow's kernels (`tests/buffers.rs` asks them): a gradient through an op that broadcasts is summed over no axes at
+/// all where nothing was broadcast, and costs nothing then.
+pub fn only_resizes(op: &str) -> bool {
+    matches!(
+        op,
+        "Sum"
+            | "Prod"
+            | "Max"
+            | "Min"
+            | "Mean"
+            | "All"
+            | "Any"
+            | "BroadcastTo"
+            | "MirrorPad"
+            | "Pad"
+            | "PadV2"
+            | "Slice"
+            | "Tile"
+    )
+}
+
 /// Whether an op's outputs lie in memory that is there in each step anyway: variables, what reads and updates them in
 /// place, and constants.
 pub fn is_persistent(op: &str) -> bool {
@@ -83,7 +106,7 @@ mod tests {
     #[test]
     fn no_op_is_of_two_kinds() {
         for op in OpRegistry::builtin().iter().map(|op| op.name()) {
-            let kinds = [takes_over(op), passes_on(op, 0).is_some(), is_persistent(op)];
+            let kinds = [takes_over(op), passes_on(op, 0).is_some(), is_persistent(op), only_resizes(op)];
             assert!(kinds.iter().filter(|kind| **kind).count() <= 1, "{op}");
         }
     }

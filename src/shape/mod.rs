@@ -9,7 +9,8 @@ mod parameters;
 pub use given::{Declared, GivenShape, GivenShapeError, GivenShapes, ParseShapeError, PlaceholderShapes};
 pub use parameters::learning_parameter_bytes;
 
-use crate::graph::{Graph, TensorId, output_shapes};
+use crate::graph::{Graph, NodeId, TensorId, output_shapes};
+use crate::ops::only_resizes;
 
 /// The dimensions of a tensor, -1 for each unknown one; none if even their number is unknown.
 pub type Shape = Option<Box<[i64]>>;
@@ -160,6 +161,14 @@ impl Sizes {
     /// The bytes of a tensor, if its shape is known in full.
     pub fn bytes(&self, tensor: TensorId) -> Option<u64> {
         self.bytes[tensor.index()]
+    }
+
+    /// Whether a node's op only makes its input larger or smaller, and here does not: it hands its input on.
+    pub fn resizes_nothing(&self, graph: &Graph, node: NodeId) -> bool {
+        let size = |tensor: Option<TensorId>| self.bytes(tensor?);
+        only_resizes(graph.op(node).name())
+            && size(graph.data_inputs(node).first().copied())
+                .is_some_and(|bytes| size(graph.outputs(node).next()) == Some(bytes))
     }
 
     /// The tensors of numbers whose size is unknown.

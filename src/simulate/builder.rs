@@ -95,18 +95,16 @@ impl<'a> Builder<'a> {
     fn add_run(&mut self, node: NodeId, origin: Origin) -> u32 {
         let outline = self.outline;
         let Analysis { graph, sizes, .. } = outline.analysis;
-        let op = graph.op(node).name();
         let place = outline.placement.op(node);
         let number = outline.place_of[node.index()] as usize;
         let first_tensor = self.tensors.len() as u32;
         for tensor in graph.outputs(node) {
-            let output = graph.output_index(tensor);
             let content_bytes = sizes.bytes(tensor).unwrap_or(0);
             self.tensors.push(Tensor {
                 bytes: in_chunks(content_bytes),
                 content_bytes,
                 place: outline.placement.output(tensor),
-                buffer: buffer(op, output, graph.output_type(tensor).is_ref),
+                buffer: buffer(graph, sizes, node, tensor),
                 uses: 0,
             });
         }

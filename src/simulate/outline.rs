@@ -211,7 +211,8 @@ fn check_sizes(analysis: &Analysis, placement: &Placement, order: &[NodeId]) -> 
         for tensor in graph.outputs(node) {
             let output = graph.output_index(tensor);
             let output_type = graph.output_type(tensor);
-            let has_own = matches!(buffer(op, output, output_type.is_ref), Buffer::Own | Buffer::DyingInput);
+            let buffer = buffer(graph, &analysis.sizes, node, tensor);
+            let has_own = matches!(buffer, Buffer::Own | Buffer::DyingInput);
             if has_own
                 && output_type.dtype.size_in_bytes().is_some()
                 && placement.output(tensor) != Place::Host

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use super::Outline;
 use super::builder::Builder;
 use super::initial::Initial;
-use crate::graph::{NodeId, Rows, TensorId};
+use crate::graph::{Graph, NodeId, Rows, TensorId};
 use crate::ops::{is_persistent, passes_on, takes_over};
 use crate::order::Place;
 use crate::plan::Draft;
+use crate::shape::Sizes;
 
 /// No op, no tensor.
 pub(super) const NONE: u32 = u32::MAX;
@@ -30,14 +31,18 @@ pub enum Buffer {
     Persistent,
 }
 
-/// The buffer of an output.
-pub(super) fn buffer(op: &str, output: u32, is_ref: bool) -> Buffer {
-    if is_ref || is_persistent(op) {
+/// The buffer of an output of a node.
+pub(super) fn buffer(graph: &Graph, sizes: &Sizes, node: NodeId, tensor: TensorId) -> Buffer {
+    let op = graph.op(node).name();
+    let output = graph.output_index(tensor);
+    if graph.output_type(tensor).is_ref || is_persistent(op) {
         Buffer::Persistent
     } else if matches!(op, "Merge" | "RefMerge") && output == 0 {
         Buffer::AnyInput
     } else if let Some(slot) = passes_on(op, output) {
         Buffer::Input(slot)
+    } else if sizes.resizes_nothing(graph, node) {
+        Buffer::Input(0)
     } else if takes_over(op) {
         Buffer::DyingInput
     } else {

@@ -33,6 +33,8 @@ pub(super) struct OpFacts<'a> {
     pub gives_ref: bool,
     /// Of which inputs its output may be the buffer.
     pub passes: Passes,
+    /// Does not look into what it passes.
+    pub only_passes: bool,
     /// Looks at what its inputs hold, and not only at their shapes.
     pub reads_values: bool,
     /// Whether it has a side effect, a state, or something to be fed: also if it is not known.
@@ -88,12 +90,21 @@ fn has_ref(args: &[ArgDef]) -> bool {
     args.iter().any(|arg| arg.is_ref)
 }
 
-/// Ops that may give out the buffer of their first input.
+/// Ops that may give out the buffer of their first input, some only where they have nothing to do.
 const PASS_FIRST: &[&str] = &[
+    "AddN",
+    "All",
+    "Any",
+    "BatchMatrixBandPart",
+    "BatchToSpace",
+    "BatchToSpaceND",
     "Bitcast",
+    "BroadcastTo",
     "Cast",
     "CheckNumerics",
     "CheckNumericsV2",
+    "Copy",
+    "CopyHost",
     "DebugIdentity",
     "DebugIdentityV2",
     "EnsureShape",
@@ -102,10 +113,19 @@ const PASS_FIRST: &[&str] = &[
     "ExpandDims",
     "GuaranteeConst",
     "Identity",
+    "MatrixBandPart",
+    "Max",
+    "Mean",
+    "Min",
+    "MirrorPad",
     "NextIteration",
+    "Pack",
+    "Pad",
+    "PadV2",
     "PlaceholderWithDefault",
     "PreventGradient",
     "Print",
+    "Prod",
     "RefEnter",
     "RefExit",
     "RefIdentity",
@@ -114,15 +134,47 @@ const PASS_FIRST: &[&str] = &[
     "Reshape",
     "Slice",
     "Snapshot",
+    "SpaceToBatch",
+    "SpaceToBatchND",
     "SplitV",
     "Squeeze",
     "StopGradient",
     "StridedSlice",
+    "Sum",
     "Switch",
     "Tile",
     "Transpose",
     "Unpack",
     "_SwitchN",
+];
+
+/// Those that give it out always, and never look into it.
+const ONLY_PASS: &[&str] = &[
+    "Bitcast",
+    "EnsureShape",
+    "Enter",
+    "Exit",
+    "ExpandDims",
+    "GuaranteeConst",
+    "Identity",
+    "IdentityN",
+    "Merge",
+    "NextIteration",
+    "PlaceholderWithDefault",
+    "PreventGradient",
+    "RefEnter",
+    "RefExit",
+    "RefIdentity",
+    "RefMerge",
+    "RefNextIteration",
+    "RefSelect",
+    "RefSwitch",
+    "Reshape",
+    "Squeeze",
+    "StopGradient",
+    "Switch",
+    "_SwitchN",
+    "_XlaMerge",
 ];
 
 /// Ops that ask a tensor for its shape only.
@@ -160,6 +212,7 @@ impl<'a> OpFacts<'a> {
             is_ref_variable,
             gives_ref: info.is_none_or(|info| has_ref(info.outputs())),
             passes: Passes::of(op, info),
+            only_passes: ONLY_PASS.contains(&op),
             reads_values: !READ_NO_VALUES.contains(&op),
             is_needy: matches!(op, "Placeholder" | "PlaceholderV2")
                 || info.is_none_or(OpInfo::is_stateful)

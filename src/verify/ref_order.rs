@@ -117,8 +117,9 @@ fn delayed_readers(graph: &Graph<'_>, buffers: &mut Buffers) -> Vec<Use> {
     for node in graph.ids().filter(|&node| delayed[node as usize]) {
         let facts = graph.op(node);
         for (slot, tensor) in graph.data(node).iter().enumerate() {
-            // Passing a buffer on is no look into it, unless the op writes to it first.
-            let looks = facts.reads_values && (!facts.passes.takes(slot) || facts.may_write_refs());
+            // Passing a buffer on is no look into it, unless the op writes to it first, or may make something else of it.
+            let passes = facts.only_passes && facts.passes.takes(slot) && !facts.may_write_refs();
+            let looks = facts.reads_values && !passes;
             if let (true, Some(buffer)) = (looks, buffers.of(tensor.node)) {
                 readers.push(Use { buffer, node });
             }

@@ -49,6 +49,25 @@ fn an_update_that_may_come_first_is_refused() {
     accepts(original.train_op("early"), rewritten.train_op("early"));
 }
 
+/// A slice of all of it is the buffer itself, one of a part is not. A sum of one summand is the summand.
+#[test]
+fn who_may_hand_on_the_buffer_looks_into_it_too() {
+    for op in ["Slice", "SplitV", "AddN"] {
+        let graphs = |update: &str| {
+            let (mut original, mut rewritten) = reader(update);
+            for build in [&mut original, &mut rewritten] {
+                build.get("c").op = op.to_string();
+                build.get("c").input.reverse();
+            }
+            (original, rewritten)
+        };
+        let (original, rewritten) = graphs("v c");
+        accepts(&original, &rewritten);
+        let (original, rewritten) = graphs("v b");
+        refuses(&original, &rewritten, ViolationKind::RefOrder, "c");
+    }
+}
+
 #[test]
 fn an_initializer_is_no_update_of_the_step() {
     let (original, rewritten) = reader("v c");
