@@ -15,10 +15,10 @@ use machine::machine;
 use proptest::prelude::*;
 use tf_lms::format::{Encoding, Model, ReadOptions};
 use tf_lms::graph::{Graph, NodeId};
-use tf_lms::omit::without_tensor;
+
 use tf_lms::ops::OpRegistry;
 use tf_lms::order::Placement;
-use tf_lms::plan::{Analysis, Draft, Plan, Substitute};
+use tf_lms::plan::{Analysis, Draft, Plan, Substitute, without_tensor};
 use tf_lms::rewrite;
 use tf_lms::shape::{Shapes, Sizes};
 use tf_lms::simulate::{Machine, NoObserver, OpCost, Outline, Program, simulate};

@@ -12,6 +12,7 @@ mod recomputable;
 mod ref_variables;
 pub mod tflms;
 mod updates;
+mod without;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,7 @@ pub use filters::{Filters, NameOrType, Refusal};
 pub use recomputable::{NotRecomputable, recomputable};
 pub use ref_variables::guard as guard_ref_variables;
 pub use updates::after_updates;
+pub use without::without_tensor;
 
 /// The version of the plan format that this library writes and reads.
 pub const PLAN_SCHEMA: u32 = 2;

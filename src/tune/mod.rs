@@ -7,6 +7,7 @@ pub mod accuracy;
 mod by_levels;
 mod judge;
 pub mod planned;
+mod rank;
 mod tflms;
 
 pub use by_levels::{LevelPlan, LevelTuning, tune_by_levels};

@@ -5,6 +5,7 @@
 //! is not the fastest. So this search looks at a grid over all thresholds and synchronization modes, takes the fastest
 //! step that fits, and improves one parameter at a time.
 
+use super::rank::{self, Rank};
 use super::{Found, Judge, Strategy};
 use crate::plan::tflms::{Parameters, SyncMode, TflmsError, draft};
 use crate::simulate::Outcome;
@@ -127,10 +128,10 @@ impl Search<'_, '_> {
     }
 }
 
-/// What makes a plan better: first a shorter step, in hundredths of a percent so that noise in the last digits decides nothing; then
-/// fewer bytes; then less memory.
-fn rank(outcome: &Outcome) -> (u64, u64, u64) {
-    let moved = outcome.gpus.iter().map(|gpu| gpu.out_bytes + gpu.in_bytes).sum();
-    let peak = outcome.gpus.iter().map(|gpu| gpu.peak_bytes).max().unwrap_or(0);
-    ((outcome.step_seconds.ln() * 1e4) as i64 as u64 ^ (1 << 63), moved, peak)
+/// Steps that differ by less than a part of so many are equal.
+const STEP_PARTS: f64 = 1e4;
+
+/// What makes a plan better.
+fn rank(outcome: &Outcome) -> Rank {
+    rank::rank(outcome, STEP_PARTS)
 }

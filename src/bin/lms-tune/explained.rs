@@ -3,9 +3,9 @@
 use serde::Serialize;
 use tf_lms::cli::Failure;
 use tf_lms::graph::{Graph, TensorId};
-use tf_lms::omit::{Difference, EdgeExplanation, edges, explain_edges, without_tensor};
+use tf_lms::omit::{Difference, EdgeExplanation, edges, explain_edges};
 use tf_lms::picture::{Explained, Explanation, Fate, Recording, explain};
-use tf_lms::plan::{Draft, Filters};
+use tf_lms::plan::{Draft, Filters, without_tensor};
 use tf_lms::simulate::{Machine, Outline};
 
 use crate::conclusion::Conclusion;

@@ -2,7 +2,8 @@
 //!
 //! A fixed order of all ops says what is in memory at each of them ([`course`], [`schedule`]). Where that is too much, buffers
 //! leave ([`evict`]) and come back by a copy, as late as the link allows ([`returns`]), or by a second run of the op that made them
-//! where that is cheaper ([`recompute`]). Edges between ops keep the runtime to the order ([`orders`]).
+//! where that is cheaper ([`recompute`]). Edges between ops keep the runtime to the order ([`orders`]). What turns out not to
+//! have to leave stays ([`improve`]).
 //!
 //! Why places of the order and not times: an op takes its memory when the host launches it, and the host launches in order. What a
 //! plan counts as there at a place is all that can be there when the op at this place is launched, however fast link and GPU are:
@@ -13,6 +14,7 @@
 mod course;
 mod evict;
 mod holds;
+mod improve;
 mod orders;
 mod recompute;
 mod residence;
@@ -24,6 +26,7 @@ mod write;
 
 use serde::{Deserialize, Serialize};
 
+use super::rank::{self, Rank};
 use super::{Found, Judge, Strategy, Tflms};
 use crate::plan::tflms::{self, TflmsError};
 use crate::plan::{Draft, guard_ref_variables};
@@ -31,8 +34,8 @@ use crate::simulate::{Origin, OutOfMemory, Outcome, Program};
 use course::Course;
 use evict::Choice;
 use holds::Holds;
+use improve::Candidate;
 use residence::Residence;
-use room::Room;
 use schedule::Order;
 use updates::Updates;
 
@@ -90,6 +93,15 @@ const FILLS: [f64; 7] = [1.0, 0.86, 0.72, 0.93, 0.62, 0.79, 0.96];
 /// Simulated ops for a second of effort; an ordinary core makes and judges plans at about this rate.
 const OPS_PER_SECOND: f64 = 6e6;
 
+/// The part of the effort that goes into making plans; what is left of it goes into making the best ones better.
+const MAKING_PART: f64 = 0.75;
+
+/// How many plans are made better.
+const CANDIDATES: usize = 3;
+
+/// Steps that differ by less than a part of so many are equal.
+const STEP_PARTS: f64 = 5e2;
+
 /// How often room is made where the allocator found none.
 const ROUNDS: u32 = 8;
 
@@ -116,8 +128,10 @@ impl Strategy for Planned {
         let natural =
             Planner::new(judge, &self.fixed, &program, schedule::natural(&program, judge.machine()));
         let frugal = Planner::new(judge, &self.fixed, &program, schedule::frugal(&program));
-        let most_ops = (self.settings.effort_seconds * OPS_PER_SECOND) as u64;
-        let mut search = Search { judge, ops: 0, most_ops, best: None };
+        let most_ops = self.settings.effort_seconds * OPS_PER_SECOND;
+        let step_ops = natural.course.order.len() as u64;
+        let mut search =
+            Search { judge, step_ops, ops: 0, most_ops: (most_ops * MAKING_PART) as u64, best: Vec::new() };
         for fill in FILLS {
             for (schedule, planner) in [(Schedule::Frugal, &frugal), (Schedule::Natural, &natural)] {
                 for recompute_below in RECOMPUTE_BELOW {
@@ -127,7 +141,8 @@ impl Strategy for Planned {
                 }
             }
         }
-        let own = search.best;
+        search.most_ops = most_ops as u64;
+        let own = search.finish();
         // Where thresholds do as well, or where only they find a plan, theirs is as good as any.
         let by_thresholds = Tflms { fixed: self.fixed.clone() }.find(judge)?;
         Ok(own.into_iter().chain(by_thresholds).min_by_key(|found| rank(&found.outcome)))
@@ -135,30 +150,37 @@ impl Strategy for Planned {
 }
 
 /// Looks for the best parameters.
-struct Search<'a, 'b> {
+struct Search<'a, 'b, 'c> {
     judge: &'a mut Judge<'b>,
+    /// How many ops a step has.
+    step_ops: u64,
     /// How many ops were simulated, and how many may be.
     ops: u64,
     most_ops: u64,
-    best: Option<Found>,
+    /// The best plans, the best first.
+    best: Vec<(Parameters, Candidate<'c>)>,
 }
 
-impl Search<'_, '_> {
+impl<'c> Search<'_, '_, 'c> {
     /// Plans and judges, makes room where the allocator finds none, and so on.
-    fn attempt(&mut self, planner: &Planner, parameters: Parameters) {
+    fn attempt(&mut self, planner: &'c Planner, parameters: Parameters) {
         let mut reserves = Vec::new();
         for round in 0..ROUNDS {
             if self.ops >= self.most_ops {
                 return;
             }
-            let Some((draft, rooms)) = planner.plan(self.judge, parameters, &reserves) else { return };
-            let before = self.judge.simulations();
-            let judged = self.judge.judge(&draft);
-            self.ops += u64::from(self.judge.simulations() - before) * planner.course.order.len() as u64;
-            match judged {
-                Ok(outcome) => return self.keep(draft, outcome, parameters),
+            let Some((draft, residence)) = planner.plan(self.judge, parameters, &reserves) else { return };
+            match self.judge(&draft) {
+                Ok(outcome) => {
+                    let mut candidate = Candidate { draft, outcome, residence };
+                    for reserve in &reserves {
+                        reserve.add_to(&mut candidate.residence, -1);
+                    }
+                    return self.keep(candidate, parameters);
+                }
                 Err(shortage) => {
-                    let Some(reserve) = planner.reserve(self.judge, (&draft, &rooms), &shortage, round)
+                    let Some(reserve) =
+                        planner.reserve(self.judge, (&draft, &residence.rooms), &shortage, round)
                     else {
                         return;
                     };
@@ -168,25 +190,52 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Keeps a plan that is the best so far.
-    fn keep(&mut self, mut draft: Draft, mut outcome: Outcome, parameters: Parameters) {
-        let is_better = |outcome: &Outcome, best: &Option<Found>| {
-            best.as_ref().is_none_or(|best| rank(outcome) < rank(&best.outcome))
-        };
-        if !is_better(&outcome, &self.best) {
+    /// Simulates a step.
+    fn judge(&mut self, draft: &Draft) -> Result<Outcome, OutOfMemory> {
+        let before = self.judge.simulations();
+        let judged = self.judge.judge(draft);
+        self.ops += u64::from(self.judge.simulations() - before) * self.step_ops;
+        judged
+    }
+
+    /// Keeps a plan that is among the best so far, and another one than these.
+    fn keep(&mut self, mut candidate: Candidate<'c>, parameters: Parameters) {
+        if self.place_of(&candidate).is_none() {
             return;
         }
-        if !self.judge.outline().analysis().ref_variables.all().is_empty() {
-            guard_ref_variables(self.judge.outline().analysis(), &mut draft);
-            match self.judge.judge(&draft) {
-                Ok(guarded) => outcome = guarded,
+        let analysis = self.judge.outline().analysis();
+        if !analysis.ref_variables.all().is_empty() {
+            guard_ref_variables(analysis, &mut candidate.draft);
+            match self.judge(&candidate.draft) {
+                Ok(outcome) => candidate.outcome = outcome,
                 Err(_) => return,
             }
         }
-        if is_better(&outcome, &self.best) {
-            let parameters = serde_json::to_value(parameters).unwrap_or_default();
-            self.best = Some(Found { strategy: NAME, draft, outcome, parameters });
+        if let Some(place) = self.place_of(&candidate) {
+            self.best.insert(place, (parameters, candidate));
+            self.best.truncate(CANDIDATES);
         }
+    }
+
+    /// Where a plan stands among the best.
+    fn place_of(&self, candidate: &Candidate) -> Option<usize> {
+        let ranks = self.best.iter().map(|(_, other)| rank(&other.outcome));
+        let wanted = rank(&candidate.outcome);
+        let place = ranks.clone().take_while(|other| *other < wanted).count();
+        let is_new = ranks.clone().nth(place) != Some(wanted);
+        (is_new && place < CANDIDATES).then_some(place)
+    }
+
+    /// The best plan, made better.
+    fn finish(mut self) -> Option<Found> {
+        let mut best = std::mem::take(&mut self.best);
+        for (_, candidate) in &mut best {
+            self.improve(candidate);
+        }
+        let (parameters, Candidate { draft, outcome, .. }) =
+            best.into_iter().min_by_key(|(_, candidate)| rank(&candidate.outcome))?;
+        let parameters = serde_json::to_value(parameters).unwrap_or_default();
+        Some(Found { strategy: NAME, draft, outcome, parameters })
     }
 }
 
@@ -213,7 +262,7 @@ impl<'a> Planner<'a> {
         judge: &Judge,
         parameters: Parameters,
         reserves: &[Reserve],
-    ) -> Option<(Draft, Vec<Room>)> {
+    ) -> Option<(Draft, Residence<'_>)> {
         let machine = judge.machine();
         let budget = |gpu: usize| machine.memory_bytes(gpu).unwrap_or(i64::MAX as u64);
         let budgets: Vec<u64> = (0..self.course.rooms.len()).map(budget).collect();
@@ -224,7 +273,7 @@ impl<'a> Planner<'a> {
             Choice { limits: &limits, least_bytes: (least * LEAST_PART) as u64, is_cheap: &is_cheap };
         let mut residence = Residence::new(&self.course, &self.holds, &self.updates);
         for reserve in reserves {
-            residence.rooms[reserve.gpu].add(reserve.first, reserve.end, reserve.bytes);
+            reserve.add_to(&mut residence, 1);
         }
         evict::evict(&mut residence, &choice).ok()?;
         let all: Vec<i64> =
@@ -235,7 +284,7 @@ impl<'a> Planner<'a> {
         returns::place_triggers(&mut residence, machine, &all);
         let mut draft = write::draft(&residence);
         draft.orders.extend(orders::orders(&self.course, &self.holds));
-        Some((draft, residence.rooms))
+        Some((draft, residence))
     }
 }
 
@@ -244,7 +293,7 @@ impl Planner<'_> {
     fn reserve(
         &self,
         judge: &Judge,
-        (draft, rooms): (&Draft, &[Room]),
+        (draft, rooms): (&Draft, &[room::Room]),
         shortage: &OutOfMemory,
         round: u32,
     ) -> Option<Reserve> {
@@ -288,11 +337,14 @@ struct Reserve {
     bytes: i64,
 }
 
-/// What makes a plan better: a shorter step, in steps of so many logarithms, then fewer bytes, then less memory.
-type Rank = (i64, u64, u64);
+impl Reserve {
+    /// Takes the memory so many times.
+    fn add_to(&self, residence: &mut Residence, times: i64) {
+        residence.rooms[self.gpu].add(self.first, self.end, self.bytes * times);
+    }
+}
 
+/// What makes a plan better.
 fn rank(outcome: &Outcome) -> Rank {
-    let moved = outcome.gpus.iter().map(|gpu| gpu.out_bytes + gpu.in_bytes).sum();
-    let peak = outcome.gpus.iter().map(|gpu| gpu.peak_bytes).max().unwrap_or(0);
-    ((outcome.step_seconds.ln() * 5e2).round() as i64, moved, peak)
+    rank::rank(outcome, STEP_PARTS)
 }

@@ -1,9 +1,12 @@
 //! A plan that keeps a tensor in memory.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, HashSet};
 
+use super::{Draft, OpRecomputation, Substitute, TensorSwap};
 use crate::graph::TensorId;
-use crate::plan::{Draft, OpRecomputation, Substitute, TensorSwap};
 
 /// The plan with a tensor kept where it was made: it neither leaves nor is made again, and all that read a copy of it, or what was
 /// made the second time, read the tensor itself.

@@ -1,0 +1,88 @@
+//! Plans get better by leaving things out.
+//!
+//! A plan that leaves memory to the allocator, because it found no hole before, lets more leave than must. Which of it need not,
+//! the allocator alone can tell. So one tensor after the other is kept, what costs most first, and stays if the step still
+//! fits and is better for it. Memory is counted as for the plan itself, so what was kept to by construction still is.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
+use super::residence::{Absence, Comeback, Residence};
+use super::{Search, rank};
+use crate::graph::TensorId;
+use crate::plan::{Draft, without_tensor};
+use crate::simulate::{Machine, Outcome};
+
+/// A plan that fits, and what it leaves in memory.
+#[derive(Debug)]
+pub(super) struct Candidate<'a> {
+    pub draft: Draft,
+    pub outcome: Outcome,
+    pub residence: Residence<'a>,
+}
+
+impl Candidate<'_> {
+    /// What leaves or runs again, dearest first: the tensor, and the life of its buffer.
+    fn dearest(&self, machine: &Machine) -> Vec<(TensorId, u32)> {
+        let course = self.residence.course;
+        let seconds = |life: u32, absence: &Absence| {
+            let bytes = self.residence.lives[life as usize].bytes as f64;
+            match absence.comeback {
+                Comeback::Swap => bytes / machine.in_bytes_per_second + bytes / machine.out_bytes_per_second,
+                Comeback::Again(run) => course.outline.seconds(self.residence.second_runs[run as usize].node),
+            }
+        };
+        let mut dearest: Vec<(Reverse<u64>, u32, TensorId)> = self
+            .residence
+            .all()
+            .filter_map(|(life, absence)| {
+                let nanoseconds = (seconds(life, &absence) * 1e9) as u64;
+                Some((Reverse(nanoseconds), life, course.tensor_ids[absence.tensor as usize]?))
+            })
+            .collect();
+        dearest.sort_unstable();
+        let mut seen = HashSet::new();
+        dearest.retain(|&(_, _, tensor)| seen.insert(tensor));
+        dearest.into_iter().map(|(_, life, tensor)| (tensor, life)).collect()
+    }
+
+    /// When a tensor is absent.
+    fn absences(&self, tensor: TensorId, life: u32) -> Vec<Absence> {
+        let ids = &self.residence.course.tensor_ids;
+        let absences = self.residence.absences[life as usize].iter();
+        absences.filter(|absence| ids[absence.tensor as usize] == Some(tensor)).copied().collect()
+    }
+
+    /// Whether there is room for a buffer in the times of these absences.
+    fn has_room(&self, life: u32, absences: &[Absence], machine: &Machine) -> bool {
+        let of = &self.residence.lives[life as usize];
+        let gpu = usize::from(of.gpu);
+        let limit = machine.memory_bytes(gpu).unwrap_or(i64::MAX as u64) as i64 - of.bytes as i64;
+        let most = |absence: &Absence| self.residence.rooms[gpu].most(absence.after + 1, absence.trigger + 1);
+        absences.iter().all(|absence| most(absence) <= limit)
+    }
+}
+
+impl Search<'_, '_, '_> {
+    /// Leaves out of a plan what makes it better, as long as there is effort left.
+    pub(super) fn improve(&mut self, candidate: &mut Candidate) {
+        let machine = self.judge.machine();
+        for (tensor, life) in candidate.dearest(machine) {
+            if self.ops >= self.most_ops {
+                return;
+            }
+            let absences = candidate.absences(tensor, life);
+            if !candidate.has_room(life, &absences, machine) {
+                continue;
+            }
+            let draft = without_tensor(&candidate.draft, tensor);
+            let Ok(outcome) = self.judge(&draft) else { continue };
+            if rank(&outcome) < rank(&candidate.outcome) {
+                (candidate.draft, candidate.outcome) = (draft, outcome);
+                for absence in absences {
+                    candidate.residence.stay(life, absence.after);
+                }
+            }
+        }
+    }
+}
