@@ -257,3 +257,29 @@ fn edges_of_synchronous_plans_are_explained() {
     assert!(text.contains("ops of one level run one after the other"), "{text}");
     assert!(text.contains("without it"), "{text}");
 }
+
+/// Gradients of the penalty on large weights read the variables, and have a single reader: once that waits for a second run, nothing
+/// but an edge holds the update behind the first.
+#[test]
+fn second_runs_that_read_ref_variables_keep_both_before_the_update() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("plan.json").to_str().unwrap().to_string();
+    let model = "testdata/googlenet_64_b2.meta";
+    let flags = ["--gpu-mem", "100MiB", "--plan-out", &path, "--dry-run", "--quiet"];
+    let output = tool("lms-rewrite", &[&[model][..], &flags].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let plan: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let again = plan["recomputations"].as_array().unwrap().iter();
+    let penalties: Vec<&Value> = again
+        .map(|again| &again["op"])
+        .filter(|op| op.as_str().unwrap().starts_with("gradients/L2Loss"))
+        .collect();
+    assert!(!penalties.is_empty());
+    let orders = plan["orders"].as_array().unwrap();
+    for op in penalties {
+        assert!(
+            orders.iter().any(|order| order["before"] == *op && order["reason"] == "ref_variable"),
+            "{op}"
+        );
+    }
+}

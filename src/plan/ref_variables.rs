@@ -7,8 +7,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Analysis, Draft, NodeOrder, OrderReason, Substitute};
-use crate::graph::{Graph, NodeId, RefVariables, reach};
+use super::{Analysis, Draft, NodeOrder, OpRecomputation, OrderReason, Substitute};
+use crate::graph::{Graph, NodeId, RefVariables, TensorId, reach};
 
 /// A reader and an update of one variable.
 type Pair = (NodeId, NodeId);
@@ -64,8 +64,11 @@ fn unordered_pairs(analysis: &Analysis, variables: &RefVariables, draft: &Draft)
         false => dependent[update.index()],
     };
     let mut wanted: Vec<Pair> = Vec::new();
+    // Who runs again may have lost the readers that held an update back.
+    let runs_again: HashSet<NodeId> = draft.recomputations.iter().map(|again| again.op).collect();
+    let is_free = |reader: &&NodeId| delayed[reader.index()] || runs_again.contains(reader);
     for variable in variables.all() {
-        for &reader in variable.readers.iter().filter(|reader| delayed[reader.index()]) {
+        for &reader in variable.readers.iter().filter(is_free) {
             let updates = variable.updates.iter().filter(|&update| *update != reader && in_step(update));
             wanted.extend(updates.map(|&update| (reader, update)));
         }
@@ -142,6 +145,8 @@ struct PlannedOrder<'a> {
     graph: &'a Graph<'a>,
     nodes: Vec<NodeId>,
     added: HashMap<NodeId, Vec<NodeId>>,
+    /// Who waits for the second run of the first, and no longer for the first run.
+    severed: HashSet<(NodeId, NodeId)>,
 }
 
 fn order_with<'a>(analysis: &'a Analysis, draft: &Draft) -> PlannedOrder<'a> {
@@ -159,10 +164,35 @@ fn order_with<'a>(analysis: &'a Analysis, draft: &Draft) -> PlannedOrder<'a> {
             added.entry(trigger).or_default().extend(again.outputs.iter().flat_map(|(_, nodes)| nodes));
         }
     }
+    // Who waits for a second run waits for what that reads.
+    for (again, behind) in draft.recomputations.iter().zip(behind_second_runs(draft)) {
+        for &tensor in graph.data_inputs(again.op) {
+            if again.inputs.iter().all(|&(replaced, _)| replaced != tensor) {
+                added.entry(graph.producer(tensor)).or_default().extend(&behind);
+            }
+        }
+    }
     for order in &draft.orders {
         added.entry(order.before).or_default().push(order.after);
     }
-    PlannedOrder { graph, nodes, added }
+    PlannedOrder { graph, nodes, added, severed: severed(graph, draft) }
+}
+
+/// The edges from ops to their readers that second runs make end elsewhere.
+fn severed(graph: &Graph, draft: &Draft) -> HashSet<(NodeId, NodeId)> {
+    let outputs = draft.recomputations.iter().flat_map(|again| &again.outputs);
+    let redirected: HashSet<(TensorId, NodeId)> =
+        outputs.flat_map(|(tensor, nodes)| nodes.iter().map(|&node| (*tensor, node))).collect();
+    let waits = |node: NodeId, reader: NodeId| {
+        let mut read = graph.data_inputs(reader).iter().filter(|&&input| graph.producer(input) == node);
+        read.any(|&input| !redirected.contains(&(input, reader)))
+            || graph.control_inputs(reader).contains(&node)
+    };
+    redirected
+        .iter()
+        .map(|&(tensor, reader)| (graph.producer(tensor), reader))
+        .filter(|&(node, reader)| !waits(node, reader))
+        .collect()
 }
 
 /// Those pairs whose first end (as `ends` has it) does not reach the second.
@@ -176,7 +206,10 @@ fn unreached(order: &PlannedOrder, pairs: &[Pair], ends: impl Fn(Pair) -> Pair) 
     let mut unreached = Vec::new();
     let successors = |node: NodeId| {
         let added = order.added.get(&node).into_iter().flatten().copied();
-        order.graph.successors(node).filter(move |&next| !order.graph.is_back_edge(node, next)).chain(added)
+        let is_there = move |&next: &NodeId| {
+            !order.graph.is_back_edge(node, next) && !order.severed.contains(&(node, next))
+        };
+        order.graph.successors(node).filter(is_there).chain(added)
     };
     reach::for_each_batch(&order.nodes, successors, &targets, |batch, reached| {
         for (bit, target) in batch.iter().enumerate() {
@@ -226,8 +259,12 @@ fn drop_delays(graph: &Graph, draft: &mut Draft, readers: &[NodeId]) {
             open.extend(graph.predecessors(node).filter(|from| from.index() < graph.len()));
         }
     }
-    let mut outputs = draft.recomputations.iter().flat_map(|again| &again.outputs);
-    if outputs.any(|(_, nodes)| nodes.iter().any(|node| leads_to_reader[node.index()])) {
+    let readers: HashSet<NodeId> = readers.iter().copied().collect();
+    let delays = |again: &OpRecomputation| {
+        let mut behind = again.outputs.iter().flat_map(|(_, nodes)| nodes);
+        readers.contains(&again.op) || behind.any(|node| leads_to_reader[node.index()])
+    };
+    if draft.recomputations.iter().any(delays) {
         draft.recomputations.clear();
         draft.swaps.iter_mut().for_each(|swap| swap.uses.retain(|swap_in| !swap_in.consumers.is_empty()));
     }

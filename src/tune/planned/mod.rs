@@ -203,18 +203,24 @@ impl<'c> Search<'_, '_, 'c> {
         if self.place_of(&candidate).is_none() {
             return;
         }
-        let analysis = self.judge.outline().analysis();
-        if !analysis.ref_variables.all().is_empty() {
-            guard_ref_variables(analysis, &mut candidate.draft);
-            match self.judge(&candidate.draft) {
-                Ok(outcome) => candidate.outcome = outcome,
-                Err(_) => return,
-            }
+        if !self.guard(&mut candidate) {
+            return;
         }
         if let Some(place) = self.place_of(&candidate) {
             self.best.insert(place, (parameters, candidate));
             self.best.truncate(CANDIDATES);
         }
+    }
+
+    /// Adds what keeps reads and updates of ref variables in order; whether it still fits.
+    fn guard(&mut self, candidate: &mut Candidate) -> bool {
+        let analysis = self.judge.outline().analysis();
+        if analysis.ref_variables.all().is_empty() {
+            return true;
+        }
+        guard_ref_variables(analysis, &mut candidate.draft);
+        let judged = self.judge(&candidate.draft);
+        judged.map(|outcome| candidate.outcome = outcome).is_ok()
     }
 
     /// Where a plan stands among the best.
@@ -230,7 +236,12 @@ impl<'c> Search<'_, '_, 'c> {
     fn finish(mut self) -> Option<Found> {
         let mut best = std::mem::take(&mut self.best);
         for (_, candidate) in &mut best {
+            let (draft, outcome) = (candidate.draft.clone(), candidate.outcome.clone());
             self.improve(candidate);
+            // What kept an update back may be among what was left out.
+            if !self.guard(candidate) || rank(&outcome) < rank(&candidate.outcome) {
+                (candidate.draft, candidate.outcome) = (draft, outcome);
+            }
         }
         let (parameters, Candidate { draft, outcome, .. }) =
             best.into_iter().min_by_key(|(_, candidate)| rank(&candidate.outcome))?;
