@@ -75,22 +75,16 @@ impl Feeds {
         Ok(Feeds(feeds))
     }
 
-    /// The feed that is most likely the data: the one with the most values.
-    fn data(&self) -> Option<&Tensor> {
-        let count = |tensor: &Tensor| tensor.shape().iter().product::<i64>();
-        self.0.iter().map(|fed| &fed.tensor).max_by_key(|tensor| count(tensor))
+    /// The shape of the data: of the feed with the most values.
+    pub fn data_shape(&self) -> Option<&[i64]> {
+        let count = |shape: &&[i64]| shape.iter().product::<i64>();
+        self.0.iter().map(|fed| fed.tensor.shape()).max_by_key(count)
     }
+}
 
-    /// How many examples a step has: the first dimension of the data, if it has more than one.
-    pub fn examples(&self) -> Option<u64> {
-        let shape = self.data()?.shape();
-        if shape.len() < 2 { None } else { u64::try_from(shape[0]).ok() }
-    }
-
-    /// How many pixels (4 dimensions) or voxels (5) a step has: see [`points`].
-    pub fn points(&self) -> Option<(u64, &'static str)> {
-        points(self.data()?.shape())
-    }
+/// How many examples data of a shape has: the first dimension, if there is more than one.
+pub fn examples(shape: &[i64]) -> Option<u64> {
+    if shape.len() < 2 { None } else { u64::try_from(shape[0]).ok() }
 }
 
 /// How many pixels (4 dimensions) or voxels (5) data of a shape has: the batch times the extents. The dimension that is taken for

@@ -22,7 +22,7 @@ mod stats;
 pub use device::{DeviceChoice, ParseDeviceError};
 pub use error::TrainError;
 pub use feed::{FeedSpec, ParseFeedError, Values};
-pub use feeds::{Fed, Feeds, points};
+pub use feeds::{Fed, Feeds, examples, points};
 pub use host::HostMemory;
 pub use link::{Direction, Link, LinkError, Sample};
 pub use oom::OutOfMemory;

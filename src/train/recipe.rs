@@ -6,7 +6,7 @@ use prost::Message;
 
 use super::TrainError;
 use crate::format::{collected_ops, op_name};
-use crate::graph::{Graph, NodeId};
+use crate::graph::{Graph, NodeId, output_shapes};
 use crate::proto::tensorflow::collection_def::Kind;
 use crate::proto::tensorflow::tensor_info::Encoding;
 use crate::proto::tensorflow::{MetaGraphDef, VariableDef};
@@ -61,6 +61,8 @@ pub struct Recipe {
     pub loss: Option<String>,
     /// The placeholders that a step reads.
     pub placeholders: Vec<String>,
+    /// The shape of the largest tensor that a step takes from an iterator, if there is one and the file tells.
+    pub iterated: Option<Vec<i64>>,
     /// The variables, if the file lists them.
     pub variables: Vec<Variable>,
     /// How to save and restore.
@@ -107,7 +109,7 @@ impl Recipe {
             _ => recipe.initializers(graph, &names),
         };
         recipe.check_init(graph, asked)?;
-        recipe.placeholders = recipe.read_placeholders(graph, &names);
+        recipe.find_input(graph, &names);
         Ok(recipe)
     }
 
@@ -134,20 +136,26 @@ impl Recipe {
         }
     }
 
-    /// The placeholders without a default among all that a step runs.
-    fn read_placeholders(&self, graph: &Graph, names: &Names) -> Vec<String> {
+    /// The placeholders without a default, and what comes from iterators, among all that a step runs.
+    fn find_input(&mut self, graph: &Graph, names: &Names) {
         let targets = self.train_ops.iter().chain(&self.loss);
         let mut todo: Vec<NodeId> = targets.filter_map(|name| names.0.get(op_name(name)).copied()).collect();
         let mut seen: HashSet<NodeId> = todo.iter().copied().collect();
-        let mut found = Vec::new();
+        let mut iterated = Vec::new();
         while let Some(node) = todo.pop() {
-            if matches!(graph.op(node).name(), "Placeholder" | "PlaceholderV2") {
-                found.push(graph.name(node).to_string());
+            match graph.op(node).name() {
+                "Placeholder" | "PlaceholderV2" => self.placeholders.push(graph.name(node).to_string()),
+                "IteratorGetNext" => {
+                    iterated.extend(output_shapes(&graph.attrs(node)).into_iter().flatten().flatten());
+                }
+                _ => {}
             }
             todo.extend(graph.predecessors(node).filter(|&before| seen.insert(before)));
         }
-        found.sort();
-        found
+        self.placeholders.sort();
+        let known = |shape: &Vec<i64>| shape.iter().all(|&size| size >= 0);
+        let count = |shape: &Vec<i64>| shape.iter().fold(1i64, |product, &size| product.saturating_mul(size));
+        self.iterated = iterated.into_iter().filter(known).max_by_key(count);
     }
 }
 

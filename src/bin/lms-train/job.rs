@@ -75,6 +75,12 @@ impl Job {
     pub fn graph_def(&self) -> &[u8] {
         self.rewritten.as_ref().map_or(&self.original, |rewritten| &rewritten.graph_def)
     }
+
+    /// The shape of the data of a step: of the largest tensor that is fed or comes from an iterator.
+    pub fn data_shape(&self) -> Option<&[i64]> {
+        let both = [self.feeds.data_shape(), self.recipe.iterated.as_deref()];
+        both.into_iter().flatten().max_by_key(|shape| shape.iter().product::<i64>())
+    }
 }
 
 /// Plans, rewrites and checks.

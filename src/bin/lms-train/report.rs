@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use serde::Serialize;
 use tf_lms::cli::Size;
-use tf_lms::train::{HostMemory, Percentiles};
+use tf_lms::train::{HostMemory, Percentiles, examples, points};
 
 use crate::args::Args;
 use crate::inspect;
@@ -87,7 +87,8 @@ impl Report {
     pub fn new(args: &Args, job: &Job, trained: &Trained) -> Report {
         let metadata = trained.metadata.as_ref();
         let mean = trained.seconds.iter().sum::<f64>() / trained.seconds.len() as f64;
-        let (points, unit) = job.feeds.points().unzip();
+        let data = job.data_shape();
+        let (count, unit) = data.and_then(points).unzip();
         let exact = trained.total.filter(|_| args.exact_memory).map(|total| total.peak_bytes);
         let sampled = metadata.and_then(inspect::sampled_peak);
         Report {
@@ -102,8 +103,8 @@ impl Report {
             step_seconds: Percentiles::of(&trained.seconds),
             rates: mean.is_finite().then(|| Rates {
                 steps_per_second: 1.0 / mean,
-                examples_per_second: job.feeds.examples().map(|examples| examples as f64 / mean),
-                mega_points_per_second: points.map(|points| points as f64 / mean / 1e6),
+                examples_per_second: data.and_then(examples).map(|examples| examples as f64 / mean),
+                mega_points_per_second: count.map(|count| count as f64 / mean / 1e6),
                 points: unit,
             }),
             memory: Memory {
