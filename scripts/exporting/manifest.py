@@ -21,9 +21,10 @@ def describe(training, model, options, path):
     return {
         **describe_file(options, path),
         **describe_model(model, options),
+        **training.batch.about,
         "inputs": [
             describe_input(each, tensor.name, tensor.op.type)
-            for each, tensor in zip(training.inputs, training.placeholders)
+            for each, tensor in zip(training.batch.inputs, training.batch.placeholders)
         ],
         "train_op": training.train_op.name,
         "init_op": training.init_op.name,
@@ -35,7 +36,7 @@ def describe(training, model, options, path):
             "parameters": sum(variable.shape.num_elements() for variable in trainable),
         },
         "nodes": len(operations),
-        "functions": 0,
+        "functions": len(graph.as_graph_def().library.function),
         "op_types": count_ops(operation.type for operation in operations),
         "tensorflow": tf.__version__,
     }

@@ -4,8 +4,10 @@ import argparse
 
 from models import MODELS
 from models.model import FREE
+from records import LAYOUTS
 
-from .training import OPTIMIZERS
+from .step import OPTIMIZERS
+from .towers import PARAMETER_DEVICES
 
 DESCRIPTION = """\
 Exports TensorFlow training graphs: forward, backward and optimizer.
@@ -27,6 +29,12 @@ examples:
 
   train it for three steps on the CPU, from the file, and put the losses into the manifest:
     export_models.py unet3d --batch 1 --size 16 --reference-steps 3 -o unet3d_16_b1.meta
+
+  read TFRecords of images with masks, in random parts; scripts/make_records.py makes such records:
+    export_models.py deeplabv3plus --data voc/records --augment -o deeplab_voc.meta
+
+  two GPUs, variables on the CPU, values that are made once on each GPU:
+    export_models.py googlenet --batch 15 --size 2240 --towers 2 --parameter-device cpu --synthetic -o googlenet.meta
 
   make the whole folder of test data; then see whether this machine computes the same losses:
     export_models.py --testdata testdata
@@ -134,6 +142,9 @@ def add_model(sub, model):
     graph.add_argument(
         "--seed", type=int, default=87654321, metavar="N", help="seed of all random operations (default 87654321)"
     )
+    add_input(sub, model)
+    if model.towers:
+        add_towers(sub)
     if model.flags:
         own = sub.add_argument_group(f"{model.name} only")
         for name, default in model.flags.items():
@@ -161,6 +172,42 @@ def add_model(sub, model):
     )
 
 
+def add_input(sub, model):
+    """Where a batch comes from, if not from placeholders."""
+    group = sub.add_argument_group("the input (default: placeholders, which are fed)")
+    source = group.add_mutually_exclusive_group()
+    if model.records:
+        source.add_argument(
+            "--data",
+            metavar="DIR|PATTERN",
+            help=f"read TFRecords of the layout '{model.records}': the train-* or *.tfrecord* of a folder, or files that "
+            "match a pattern; paths go into the graph as they are given",
+        )
+    source.add_argument(
+        "--synthetic", action="store_true", help="random values, made once on the device: nothing is fed or copied"
+    )
+    if model.records and LAYOUTS[model.records].augments:
+        group.add_argument(
+            "--augment", action="store_true", help="with --data: random parts, scales and mirror images, from the seed"
+        )
+    sub.set_defaults(data=None, augment=False, towers=None, parameter_device=None)
+
+
+def add_towers(sub):
+    group = sub.add_argument_group("several GPUs (default: one graph without towers)")
+    group.add_argument(
+        "--towers",
+        type=int,
+        metavar="N",
+        help="the model on each of /device:GPU:0 … N-1, --batch examples on each; one update with the mean gradient",
+    )
+    group.add_argument(
+        "--parameter-device",
+        choices=sorted(PARAMETER_DEVICES),
+        help="with --towers: where the variables are, on the first GPU (default) or on the CPU",
+    )
+
+
 def parse(arguments):
     """The options of one run, checked."""
     top = parser()
@@ -184,6 +231,14 @@ def parse(arguments):
 def explain_unknown(argument, model):
     """Why an argument is not understood."""
     name = argument.split("=")[0].lstrip("-").replace("-", "_")
+    able = {
+        "data": [other.name for other in MODELS.values() if other.records],
+        "augment": [other.name for other in MODELS.values() if other.records and LAYOUTS[other.records].augments],
+        "towers": [other.name for other in MODELS.values() if other.towers],
+        "parameter_device": [other.name for other in MODELS.values() if other.towers],
+    }
+    if model and name in able:
+        return f"{model.name} has no {flag(name)}: it is a flag of {', '.join(able[name])}"
     owners = [other.name for other in MODELS.values() if name in other.flags]
     if owners and model:
         return f"{model.name} has no {flag(name)}: it is a flag of {', '.join(owners)}"
@@ -214,6 +269,7 @@ def check(top, options, model):
         (options.classes < 2, f"--classes {options.classes}: expected at least 2"),
         (options.reference_steps < 0, f"--reference-steps {options.reference_steps}: expected 0 or more"),
     ]
+    problems += check_input(options)
     directory = options.saved_model or getattr(options, "tf2_saved_model", None)
     for name in ["graphdef", "text", "no_shapes"]:
         problems.append((directory and getattr(options, name), f"{flag(name)} does not go with a SavedModel"))
@@ -230,8 +286,27 @@ def check(top, options, model):
             top.error(message)
 
 
+def check_input(options):
+    """What does not go together in the input and the towers, each with a message."""
+    made = "--data" if options.data else "--synthetic"
+    tf2 = getattr(options, "tf2_saved_model", None)
+    return [
+        (
+            (options.data or options.synthetic) and FREE in [options.batch, options.size],
+            f"{made} needs a fixed --batch and --size",
+        ),
+        ((options.data or options.synthetic) and tf2, f"{made} does not go with --tf2-saved-model, whose input is fed"),
+        (options.augment and not options.data, "--augment goes with --data"),
+        (options.parameter_device and options.towers is None, "--parameter-device goes with --towers"),
+        (options.towers is not None and options.towers < 1, f"--towers {options.towers}: expected a number above 0"),
+        (options.towers and options.device, "--towers puts each tower on its device: leave out --device"),
+        (options.towers and tf2, "--towers does not go with --tf2-saved-model, a function for one device"),
+    ]
+
+
 def settle(options, model):
     """Derives what follows from the flags: static shapes, shapes to feed, the name of the file."""
+    options.parameter_device = options.parameter_device or "gpu"
     options.static_batch = None if options.batch == FREE else options.batch
     options.static_size = None if options.size == FREE else options.size
     options.feed_batch = options.static_batch or model.batch

@@ -20,6 +20,7 @@ from . import RUN_ENVIRONMENT, feeds, files
 tf1 = tf.compat.v1
 
 FEED_SEED = 1
+SCRIPTS = pathlib.Path(__file__).resolve().parent.parent
 
 
 def one_thread():
@@ -78,8 +79,8 @@ def record(path, manifest, steps):
     run = subprocess.run(
         [sys.executable, "-m", "exporting.reference", pathlib.Path(path).resolve(), str(steps)],
         input=json.dumps(manifest),
-        cwd=pathlib.Path(__file__).parent.parent,
-        env={**os.environ, **RUN_ENVIRONMENT},
+        # In the current directory, for the graph may read files from there; modules come from the scripts alone.
+        env={**os.environ, **RUN_ENVIRONMENT, "PYTHONPATH": str(SCRIPTS), "PYTHONSAFEPATH": "1"},
         stdout=subprocess.PIPE,
         text=True,
         check=False,

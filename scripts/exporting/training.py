@@ -1,18 +1,13 @@
-"""Makes a training graph of a model: placeholders, loss, optimizer, initialization, saver, collections."""
+"""Makes a training graph of a model: input, loss, train step, initialization, saver, collections."""
 
 from dataclasses import dataclass
 
 import tensorflow as tf
 from models.layers import Network
 
-tf1 = tf.compat.v1
+from . import batches, step, towers
 
-OPTIMIZERS = {
-    "sgd": tf1.train.GradientDescentOptimizer,
-    "momentum": lambda rate: tf1.train.MomentumOptimizer(rate, momentum=0.9),
-    "adam": tf1.train.AdamOptimizer,
-    "rmsprop": lambda rate: tf1.train.RMSPropOptimizer(rate, decay=0.9, epsilon=1e-7),
-}
+tf1 = tf.compat.v1
 
 SIGNATURE = "train"
 
@@ -22,8 +17,7 @@ class Training:
     """A finished training graph and where to take hold of it."""
 
     graph: tf.Graph
-    inputs: list  # of models.model.Input
-    placeholders: list  # of tensors, in the order of `inputs`
+    batch: batches.Batch
     loss: tf.Tensor
     train_op: tf.Operation
     init_op: tf.Operation
@@ -34,7 +28,7 @@ class Training:
         return tf1.saved_model.build_signature_def(
             inputs={
                 each.name: tf1.saved_model.build_tensor_info(tensor)
-                for each, tensor in zip(self.inputs, self.placeholders)
+                for each, tensor in zip(self.batch.inputs, self.batch.placeholders)
             },
             outputs={"loss": tf1.saved_model.build_tensor_info(self.loss)},
             method_name="tensorflow/supervised/training",
@@ -47,13 +41,14 @@ def build(model, options):
     with graph.as_default():
         tf1.set_random_seed(options.seed)
         with tf.device(options.device):
-            inputs = model.inputs(options)
-            placeholders = [each.placeholder() for each in inputs]
-            net = Network(options.data_format, options.ref_variables, getattr(options, "fp16", False))
-            batch = {each.name: tensor for each, tensor in zip(inputs, placeholders)}
-            loss = tf.identity(model.loss(net, batch, options), name="loss")
-            train_op = train_step(model, options, loss)
-            init_op = tf1.variables_initializer(tf1.global_variables(), name="init")
+            if options.towers:
+                batch, loss, train_op = towers.build(model, options)
+            else:
+                batch = batches.make(model, options)
+                net = Network(options.data_format, options.ref_variables, getattr(options, "fp16", False))
+                loss = tf.identity(model.loss(net, batch.towers[0], options), name="loss")
+                train_op = step.one(model, options, loss)
+            init_op = initialization(batch)
         with tf.device("/device:CPU:0"):  # files are read and written on the host
             saver = tf1.train.Saver(tf1.global_variables())
         for key, value in [
@@ -63,31 +58,18 @@ def build(model, options):
         ]:
             graph.clear_collection(key)
             graph.add_to_collection(key, value)
+        if batch.initializer:
+            # No checkpoint holds it. Who restores one runs the first collection, or the other in a SavedModel.
+            graph.add_to_collection(tf1.GraphKeys.TABLE_INITIALIZERS, batch.initializer)
+            if options.saved_model:
+                graph.add_to_collection(tf1.saved_model.MAIN_OP_KEY, batch.initializer)
     graph.finalize()
-    return Training(graph, inputs, placeholders, loss, train_op, init_op, saver)
+    return Training(graph, batch, loss, train_op, init_op, saver)
 
 
-def train_step(model, options, loss):
-    """One step of the optimizer, an operation named `train`."""
-    rate, step = options.learning_rate, None
-    if model.schedule:
-        step = tf1.get_variable(
-            tf1.GraphKeys.GLOBAL_STEP,
-            [],
-            tf.int64,
-            tf1.zeros_initializer(),
-            trainable=False,
-            collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.GLOBAL_STEP],
-            use_resource=not options.ref_variables,
-        )
-        rate = model.schedule(rate, step)
-    optimizer = OPTIMIZERS[options.optimizer](rate)
-    scale = options.loss_scale if getattr(options, "fp16", False) else 1.0
-    gradients = optimizer.compute_gradients(loss * scale if scale != 1.0 else loss)
-    if scale != 1.0:
-        gradients = [(gradient / scale, variable) for gradient, variable in gradients]
-    # A reference variable may be overwritten while someone still reads it. The wait makes a fetched loss that of the
-    # parameters before the step, in every run.
-    with tf.control_dependencies([loss]):
-        apply = optimizer.apply_gradients(gradients, global_step=step, name="apply")
-    return tf.group(apply, *tf1.get_collection(tf1.GraphKeys.UPDATE_OPS), name="train")
+def initialization(batch):
+    """An operation named `init` for the variables and, where there is one, the input."""
+    variables = tf1.global_variables()
+    if not batch.initializer:
+        return tf1.variables_initializer(variables, name="init")
+    return tf.group(tf1.variables_initializer(variables, name="init_variables"), batch.initializer, name="init")

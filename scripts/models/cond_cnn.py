@@ -64,4 +64,5 @@ MODEL = Model(
     optimizer="momentum",
     learning_rate=0.01,
     flags={"depth": 3, "base_filters": 16},
+    records="imagenet",
 )

@@ -185,4 +185,6 @@ MODEL = Model(
     flags={"output_stride": 16, "middle_blocks": 16},
     channels_first=False,
     schedule=lambda rate, step: tf1.train.polynomial_decay(rate, step, 30000, 0.0, power=0.9),
+    records="voc",
+    towers=True,
 )

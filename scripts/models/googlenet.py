@@ -75,4 +75,6 @@ MODEL = Model(
     optimizer="momentum",
     learning_rate=5e-3,
     flags={"fp16": False, "loss_scale": 128.0},
+    records="imagenet",
+    towers=True,
 )

@@ -20,10 +20,11 @@ def scope(name):
 class Network:
     """One model under construction."""
 
-    def __init__(self, data_format="channels_last", ref_variables=False, fp16=False):
+    def __init__(self, data_format="channels_last", ref_variables=False, fp16=False, keeps_averages=True):
         self.channels_first = data_format == "channels_first"
         self.ref_variables = ref_variables
         self.dtype = tf.float16 if fp16 else tf.float32
+        self.keeps_averages = keeps_averages  # those of batch normalization; of several towers the first one does
         self.decayed = []  # the kernels that weight decay applies to
 
     # --- layout -------------------------------------------------------------------------------------------------------
@@ -142,9 +143,10 @@ class Network:
                 y, batch_mean, batch_variance = tf1.nn.fused_batch_norm(
                     x, scale, offset, epsilon=epsilon, data_format=layout
                 )
+                kept = [(mean, batch_mean), (variance, batch_variance)] if self.keeps_averages else []
                 updates = [
                     moving.assign_sub((moving - current) * (1 - momentum), read_value=False)
-                    for moving, current in [(mean, batch_mean), (variance, batch_variance)]
+                    for moving, current in kept
                 ]
                 return y, updates
 

@@ -38,4 +38,6 @@ MODEL = Model(
     free_size=False,
     smallest=4,
     tf2_training_step=mnist_cnn_tf2.training_step,
+    records="imagenet",
+    towers=True,
 )

@@ -6,7 +6,7 @@ or several towers share the variables.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tensorflow as tf
@@ -33,6 +33,14 @@ class Input:
         """The tensor to feed."""
         return self.make() if self.make else tf.compat.v1.placeholder(self.dtype, self.shape, self.name)
 
+    def times(self, towers):
+        """The same input for several towers: their batches in one."""
+
+        def enlarged(shape):
+            return [shape[0] and shape[0] * towers, *shape[1:]]
+
+        return replace(self, shape=enlarged(self.shape), feed_shape=enlarged(self.feed_shape))
+
 
 @dataclass(frozen=True)
 class Model:
@@ -41,7 +49,8 @@ class Model:
     `batch` to `classes` are defaults of the command line. `flags` are the flags that only some models have, with this
     model's default for each. `smallest` is the least size that survives the model's pooling; `check` returns an error
     message for options that do not go together. `schedule` makes the learning rate from the given one and the global
-    step. `tf2_training_step` builds the same model anew as a `tf.Module`.
+    step. `tf2_training_step` builds the same model anew as a `tf.Module`. `records` is the layout of the records that the
+    model can read (see `records`), `towers` says that it can be built several times with the same variables.
     """
 
     name: str
@@ -61,6 +70,8 @@ class Model:
     check: Callable | None = None
     schedule: Callable | None = None
     tf2_training_step: Callable | None = None
+    records: str | None = None
+    towers: bool = False
 
 
 def images(options, channels, name="images", dimensions=2):

@@ -45,4 +45,5 @@ MODEL = Model(
     flags={"dynamic_learning_phase": False},
     smallest=32,
     resource_variables_only=True,
+    records="imagenet",
 )

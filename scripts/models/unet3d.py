@@ -78,4 +78,6 @@ MODEL = Model(
     learning_rate=1e-4,
     flags={"depth": 4, "base_filters": 32, "deconvolution": False},
     check=check,
+    records="volumes",
+    towers=True,
 )

@@ -7,6 +7,7 @@ mod support;
 
 mod checkpoints;
 mod comparison;
+mod data;
 mod errors;
 mod host;
 mod link;
