@@ -30,7 +30,6 @@ fn two_devices() -> ConfigProto {
     let options = GraphOptions { rewrite_options: Some(rewrites), ..GraphOptions::default() };
     ConfigProto {
         device_count: [("CPU".to_string(), 2)].into(),
-        allow_soft_placement: true,
         graph_options: Some(options),
         ..one_thread()
     }

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 const RESNET: &str = "testdata/resnet50_2000_b1.meta";
 const MNIST: &str = "testdata/mnist_cnn.meta";
+const TOWERS: &str = "testdata/googlenet_64_b2_towers.meta";
 
 fn tool(name: &str, arguments: &[&str]) -> Output {
     let program = match name {
@@ -101,6 +102,32 @@ fn a_plan_is_what_the_other_tools_carry_out() {
     let output = tool("lms-rewrite", &[RESNET, "-o", &path("none.meta"), "--gpu-mem", "1GiB", "-q"]);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     assert!(!directory.path().join("none.meta").exists());
+}
+
+/// One plan for all GPUs, which swaps where its budget asks for it.
+#[test]
+fn each_gpu_has_its_budget() {
+    let directory = TempDir::new().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_string();
+    let plan = path("plan.json");
+    for (budgets, swaps) in
+        [("1GiB", [false, false]), ("1GiB,72MiB", [false, true]), ("116MiB,76MiB", [true, true])]
+    {
+        let found = json(0, &[TOWERS, "--gpu-mem", budgets, "-o", &plan]);
+        let devices = found["devices"].as_array().unwrap();
+        assert_eq!(devices.len(), 2, "{budgets}");
+        for (device, swaps) in devices.iter().zip(swaps) {
+            assert_eq!(bytes(device, "swapout_bytes") > 0, swaps, "{budgets}: {device}");
+            assert!(bytes(device, "peak_after") < bytes(device, "gpu_mem"), "{budgets}: {device}");
+        }
+    }
+    let output = tool("lms-rewrite", &[TOWERS, "-o", &path("towers.meta"), "--plan", &plan, "--json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: Vec<_> =
+        report["devices"].as_array().unwrap().iter().map(|device| &device["device"]).collect();
+    assert_eq!(names, ["/device:GPU:0", "/device:GPU:1"]);
+    assert_eq!(report["verified"], true);
 }
 
 #[test]

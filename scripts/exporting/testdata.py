@@ -97,6 +97,11 @@ ENTRIES = [
         "GoogLeNet in half precision, with loss scaling",
         "googlenet --batch 2 --size 64 --classes 10 --fp16 --optimizer sgd --learning-rate 3e-5 --reference-steps 3",
     ),
+    Entry(
+        "googlenet_64_b2_towers.meta",
+        "GoogLeNet on two GPUs: a tower on each, the variables on the first",
+        "googlenet --batch 2 --size 64 --classes 10 --towers 2 --learning-rate 3e-5 --reference-steps 3",
+    ),
 ]
 
 

@@ -10,9 +10,14 @@ use tf_lms::runtime::{Feed, Session, SessionError, Tensor, TensorFlow};
 use super::feeds;
 use super::manifest::Manifest;
 
-/// One thread, so that steps add up in the same order.
+/// One thread, so that steps add up in the same order. What names a GPU runs on the CPU.
 pub fn one_thread() -> ConfigProto {
-    ConfigProto { intra_op_parallelism_threads: 1, inter_op_parallelism_threads: 1, ..ConfigProto::default() }
+    ConfigProto {
+        intra_op_parallelism_threads: 1,
+        inter_op_parallelism_threads: 1,
+        allow_soft_placement: true,
+        ..ConfigProto::default()
+    }
 }
 
 /// What training did.
