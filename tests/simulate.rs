@@ -1,5 +1,8 @@
 //! Simulating steps of random graphs, with random plans.
 
+#[path = "support/graphs.rs"]
+#[allow(dead_code)]
+mod graphs;
 #[path = "support/machine.rs"]
 mod machine;
 #[path = "support/made_up.rs"]
@@ -8,13 +11,17 @@ mod made_up;
 #[path = "support/random_graph.rs"]
 mod random_graph;
 
+use graphs::{Nodes, attr_type, shape};
 use machine::machine;
 use proptest::prelude::*;
+use prost::Message as _;
 use tf_lms::format::{Model, ReadOptions};
 use tf_lms::graph::{Graph, NodeId};
 use tf_lms::ops::OpRegistry;
 use tf_lms::order::Placement;
 use tf_lms::plan::{Analysis, Draft, tflms};
+use tf_lms::proto::tensorflow::TensorProto;
+use tf_lms::proto::tensorflow::attr_value::Value;
 use tf_lms::shape::{Shapes, Sizes};
 use tf_lms::simulate::{NoObserver, OpCost, Outline, Program, floors, simulate};
 use tf_lms::tune::Judge;
@@ -35,7 +42,13 @@ fn with_outline(
     size: usize,
     check: impl FnOnce(&Outline) -> Result<(), TestCaseError>,
 ) -> Result<(), TestCaseError> {
-    let content = random_graph::random_graph(seed, size);
+    with_outline_of(random_graph::random_graph(seed, size), check)
+}
+
+fn with_outline_of(
+    content: Vec<u8>,
+    check: impl FnOnce(&Outline) -> Result<(), TestCaseError>,
+) -> Result<(), TestCaseError> {
     let model = Model::from_bytes("a random graph", content, &ReadOptions::default()).unwrap();
     let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
     let targets: Vec<NodeId> =
@@ -111,4 +124,31 @@ proptest! {
             Ok(())
         })?;
     }
+}
+
+/// A constant with a control input holds back who reads it, also through what is computed beforehand of it.
+#[test]
+fn constants_come_when_they_may() {
+    let float = || attr_type(1);
+    let mut nodes = Nodes::default();
+    nodes.placeholder("x", &[4]);
+    let value = TensorProto {
+        dtype: 1,
+        tensor_shape: Some(shape(&[4])),
+        float_val: vec![1.0],
+        ..TensorProto::default()
+    };
+    let attrs = [("dtype", float()), ("value", Value::Tensor(value))];
+    nodes.add("late", "Const", &["^slow"], &attrs).declares("late", &[4]);
+    nodes.add("later", "Neg", &["late"], &[("T", float())]).declares("later", &[4]);
+    nodes.add("reader", "Mul", &["x", "later"], &[("T", float())]).declares("reader", &[4]);
+    nodes.add("slow", "Relu", &["x"], &[("T", float())]).declares("slow", &[4]);
+    nodes.add(random_graph::TRAIN_OP, "NoOp", &["^reader", "^slow"], &[]);
+    let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
+        let graph = outline.analysis().graph;
+        let names: Vec<&str> = outline.order().iter().map(|&node| graph.name(node)).collect();
+        prop_assert_eq!(names, ["x", "slow", "reader", random_graph::TRAIN_OP]);
+        Ok(())
+    });
+    checked.unwrap();
 }

@@ -193,6 +193,11 @@ impl<'a> Builder<'a> {
                 self.wait(op, before);
             }
         }
+        for &before in self.outline.late.before(node) {
+            if let Some(before) = self.outline.number(before) {
+                self.wait(op, before);
+            }
+        }
     }
 
     /// A tensor that is computed again, and what does that.

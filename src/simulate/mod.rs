@@ -9,6 +9,7 @@ mod constants;
 mod executor;
 mod floors;
 mod initial;
+mod late;
 mod liveness;
 mod outcome;
 mod outline;

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use super::initial::Initial;
+use super::late::Late;
 use super::persistent::Persistent;
 use super::program::{Buffer, NONE, buffer};
 use super::{Liveness, constants};
@@ -22,6 +23,7 @@ pub struct Outline<'a> {
     pub(super) order: Vec<NodeId>,
     /// For each node its place in `order`.
     pub(super) place_of: Vec<u32>,
+    pub(super) late: Late,
     pub(super) seconds: Vec<f64>,
     pub(super) workspace_bytes: Vec<u64>,
     pub(super) persistent: Vec<Vec<u64>>,
@@ -100,7 +102,8 @@ impl<'a> Outline<'a> {
         let runs = |node: NodeId| {
             analysis.step.contains(node) && !liveness.is_dead_op(node) && !constant[node.index()]
         };
-        let order = listing(graph, runs);
+        let late = Late::of(graph, &constant, runs);
+        let order = listing(graph, &late, runs);
         let mut place_of = vec![NONE; graph.len()];
         for (place, node) in order.iter().enumerate() {
             place_of[node.index()] = place as u32;
@@ -122,6 +125,7 @@ impl<'a> Outline<'a> {
             initial: Arc::new(initial),
             liveness,
             place_of,
+            late,
             seconds: costs.iter().map(|cost| cost.seconds).collect(),
             workspace_bytes: costs.iter().map(|cost| cost.workspace_bytes).collect(),
             order,
@@ -172,14 +176,15 @@ impl<'a> Outline<'a> {
 /// The ops that run, each after all that it waits for; among those that could come next, the first in the file.
 ///
 /// So TensorFlow builds its graphs from files, and so its executor lists an op's readers.
-fn listing(graph: &Graph, runs: impl Fn(NodeId) -> bool) -> Vec<NodeId> {
+fn listing(graph: &Graph, late: &Late, runs: impl Fn(NodeId) -> bool) -> Vec<NodeId> {
     let counts = |from: &NodeId, node: NodeId| {
         from.index() < graph.len() && runs(*from) && !graph.is_back_edge(*from, node)
     };
     let mut waits = vec![0u32; graph.len()];
     let mut ready = BinaryHeap::new();
     for node in graph.node_ids().filter(|&node| runs(node)) {
-        waits[node.index()] = graph.predecessors(node).filter(|from| counts(from, node)).count() as u32;
+        let before = graph.predecessors(node).filter(|from| counts(from, node)).count();
+        waits[node.index()] = (before + late.before(node).len()) as u32;
         if waits[node.index()] == 0 {
             ready.push(Reverse(node));
         }
@@ -187,7 +192,8 @@ fn listing(graph: &Graph, runs: impl Fn(NodeId) -> bool) -> Vec<NodeId> {
     let mut order = Vec::new();
     while let Some(Reverse(node)) = ready.pop() {
         order.push(node);
-        for next in graph.successors(node).filter(|&next| runs(next) && !graph.is_back_edge(node, next)) {
+        let next = graph.successors(node).filter(|&next| runs(next) && !graph.is_back_edge(node, next));
+        for next in next.chain(late.after(node).iter().copied()) {
             waits[next.index()] -= 1;
             if waits[next.index()] == 0 {
                 ready.push(Reverse(next));

@@ -1,0 +1,60 @@
+//! What ops wait for through constants.
+//!
+//! No step runs a constant, but one can have control inputs, and who reads it then waits for these. TensorFlow makes such
+//! constants for gradients: they keep an op that reads nothing else from running, and taking memory, before its time.
+
+use std::collections::HashMap;
+
+use crate::graph::{Graph, NodeId, Rows};
+
+/// How many ops a constant waits for; of more, which are seldom, the others count for nothing, so that edges stay few.
+const MOST_WAITS: usize = 32;
+
+/// Edges between the ops of a step that lead through constants.
+#[derive(Debug)]
+pub(super) struct Late {
+    before: Rows<NodeId>,
+    after: Rows<NodeId>,
+}
+
+impl Late {
+    /// Finds them; `constant` says of each node whether it is constant, `runs` whether a step runs it.
+    pub fn of(graph: &Graph, constant: &[bool], runs: impl Fn(NodeId) -> bool) -> Late {
+        let is_there = |node: NodeId| node.index() < graph.len();
+        let is_constant = |node: NodeId| is_there(node) && constant[node.index()];
+        let is_run = |node: NodeId| is_there(node) && !constant[node.index()] && runs(node);
+        let mut behind: HashMap<NodeId, Vec<NodeId>> = HashMap::new();
+        let mut edges: Vec<(NodeId, NodeId)> = Vec::new();
+        for &node in graph.topological() {
+            let through = graph.predecessors(node).filter_map(|from| behind.get(&from)).flatten();
+            if is_constant(node) {
+                let own = graph.control_inputs(node).iter().filter(|&&from| is_run(from));
+                let mut all: Vec<NodeId> = through.chain(own).copied().collect();
+                all.sort_unstable();
+                all.dedup();
+                all.truncate(MOST_WAITS);
+                if !all.is_empty() {
+                    behind.insert(node, all);
+                }
+            } else if is_run(node) {
+                edges.extend(through.map(|&before| (before, node)));
+            }
+        }
+        edges.sort_unstable();
+        edges.dedup();
+        let rows = |entry: fn(&(NodeId, NodeId)) -> (usize, NodeId)| {
+            Rows::group(graph.len(), || edges.iter().map(entry), NodeId(0))
+        };
+        Late { before: rows(|edge| (edge.1.index(), edge.0)), after: rows(|edge| (edge.0.index(), edge.1)) }
+    }
+
+    /// The ops that an op waits for in this way.
+    pub fn before(&self, node: NodeId) -> &[NodeId] {
+        self.before.row(node.index())
+    }
+
+    /// The ops that wait for it.
+    pub fn after(&self, node: NodeId) -> &[NodeId] {
+        self.after.row(node.index())
+    }
+}
