@@ -3,6 +3,7 @@
 //! * [`Recipe`] finds the ops of a step, of initialization and of checkpoints in what a file says of its graph.
 //! * [`FeedSpec`] and [`Feeds`] make the values of placeholders.
 //! * [`DeviceChoice`] says where a graph runs, and [`SoftGpu`] is the software GPU of this project.
+//! * [`GrapplerMemory`] has TensorFlow's own memory optimizer rewrite a graph.
 //! * [`HostMemory`] is what the process holds of the host's memory.
 //! * [`Link`] measures how fast a GPU and the host copy to each other.
 //! * [`OutOfMemory`] takes apart what TensorFlow says when memory runs out.
@@ -11,6 +12,7 @@ mod device;
 mod error;
 mod feed;
 mod feeds;
+mod grappler;
 mod host;
 mod link;
 mod npy;
@@ -23,6 +25,7 @@ pub use device::{DeviceChoice, ParseDeviceError};
 pub use error::TrainError;
 pub use feed::{FeedSpec, ParseFeedError, Values};
 pub use feeds::{Fed, Feeds, examples, points};
+pub use grappler::{GrapplerMemory, only_what_trains};
 pub use host::HostMemory;
 pub use link::{Direction, Link, LinkError, Sample};
 pub use oom::OutOfMemory;

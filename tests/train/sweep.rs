@@ -145,6 +145,28 @@ fn lms_trains_where_memory_runs_out_without() {
 }
 
 #[test]
+fn grappler_takes_part_if_asked() {
+    if !ready() {
+        return;
+    }
+    let place = Place::new();
+    let measured = measured();
+    let flags: Vec<&str> = measured.iter().map(String::as_str).collect();
+    let swept = report(&place.sweep(&[&flags, &["--json", "--grappler-memory", "swapping"][..]].concat()));
+    let of = |mode: &str| rows(&swept).iter().filter(|row| row["mode"] == mode).collect::<Vec<_>>();
+    let (without, grappler, lms) = (of("without_lms"), of("by_grappler"), of("with_lms"));
+    // Both begin where memory runs out, and end where it does.
+    let last = without.last().unwrap();
+    for others in [&grappler, &lms] {
+        assert_eq!(others[0]["size"], last["size"]);
+        assert_ne!(others.last().unwrap()["outcome"], "trained");
+    }
+    let trained = grappler.iter().filter(|row| row["outcome"] == "trained");
+    assert_eq!(swept["largest_by_grappler"].as_u64(), trained.filter_map(|row| row["size"].as_u64()).max());
+    assert!(swept["largest_with_lms"].as_u64() > swept["largest_by_grappler"].as_u64());
+}
+
+#[test]
 fn a_sweep_that_was_killed_goes_on() {
     if !ready() {
         return;

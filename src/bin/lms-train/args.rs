@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, SweepArgs, SweepSpec, TflmsArgs, Verbosity};
-use tf_lms::train::{Asked, DeviceChoice, FeedSpec};
+use tf_lms::train::{Asked, DeviceChoice, FeedSpec, GrapplerMemory};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -115,6 +115,10 @@ pub struct Args {
     /// Rewrite by this plan
     #[arg(long, value_name = "FILE", conflicts_with_all = ["gpu_mem", "swapout_threshold", "swapin_ahead", "swapin_groupby", "sync_mode"])]
     pub plan: Option<PathBuf>,
+
+    /// Have TensorFlow's own memory optimizer rewrite the graph instead; in a sweep, besides: where memory runs out as it is
+    #[arg(long, value_name = "HOW", conflicts_with_all = ["rewrite", "plan", "compare", "predict", "save", "restore"])]
+    pub grappler_memory: Option<GrapplerMemory>,
 
     /// Run the original and the rewritten graph from the same values and say where they differ
     #[arg(long, conflicts_with_all = ["find_limit", "save", "restore", "trace", "profile"])]

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use serde::Serialize;
-use tf_lms::cli::{Subject, plan_for_budget};
+use tf_lms::cli::{Failure, Subject, plan_for_budget};
 use tf_lms::format::{Encoding, Model};
 use tf_lms::graph::{Device, Graph};
 use tf_lms::plan::{Analysis, Plan, tflms};
 use tf_lms::rewrite;
 use tf_lms::shape::Sizes;
-use tf_lms::train::{Asked, DeviceChoice, Feeds, Recipe};
+use tf_lms::train::{Asked, DeviceChoice, Feeds, Recipe, only_what_trains};
 use tf_lms::verify::{self, CheckOptions};
 
 use crate::args::Args;
@@ -60,15 +60,17 @@ impl Job {
         let shapes = args.graph.given_shapes().resolve(&graph).with_context(|| name.clone())?;
         let feeds =
             Feeds::make(&graph, &recipe, &args.feeds, &shapes, args.seed).with_context(|| name.clone())?;
+        let mut original = subject.model.graph_def().to_vec();
+        if args.grappler_memory.is_some() {
+            if own_checkpoint.is_some() {
+                return Err(Failure::Usage.error(format!(
+                    "{name}: --grappler-memory cannot restore the values that a SavedModel comes with"
+                )));
+            }
+            original = only_what_trains(&original, &graph, &recipe).with_context(|| name.clone())?;
+        }
         let rewritten = if args.rewrites() { Some(rewrite(args, &subject, &graph)?) } else { None };
-        Ok(Job {
-            name,
-            original: subject.model.graph_def().to_vec(),
-            rewritten,
-            recipe,
-            feeds,
-            own_checkpoint,
-        })
+        Ok(Job { name, original, rewritten, recipe, feeds, own_checkpoint })
     }
 
     /// The graph to train.

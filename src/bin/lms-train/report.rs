@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use serde::Serialize;
 use tf_lms::cli::Size;
-use tf_lms::train::{HostMemory, Percentiles, examples, points};
+use tf_lms::train::{GrapplerMemory, HostMemory, Percentiles, examples, points};
 
 use crate::args::Args;
 use crate::inspect;
@@ -21,6 +21,8 @@ pub struct Report {
     model: String,
     device: String,
     rewritten: bool,
+    /// What TensorFlow's own memory optimizer was asked to do.
+    grappler_memory: Option<GrapplerMemory>,
     steps: usize,
     warmup: u64,
     interrupted: bool,
@@ -96,6 +98,7 @@ impl Report {
             model: job.name.clone(),
             device: args.device.to_string(),
             rewritten: job.rewritten.is_some(),
+            grappler_memory: args.grappler_memory,
             steps: trained.seconds.len(),
             warmup: args.warmup,
             interrupted: trained.interrupted,
@@ -158,7 +161,11 @@ fn busy(trained: &Trained) -> Option<Busy> {
 
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.rewritten { "rewritten" } else { "as it is" };
+        let what = match (self.rewritten, self.grappler_memory) {
+            (true, _) => "rewritten",
+            (false, Some(_)) => "rewritten by Grappler",
+            (false, None) => "as it is",
+        };
         writeln!(f, "{}, {what}, on {}", self.model, self.device)?;
         let end = if self.interrupted { ", interrupted" } else { "" };
         row(f, "steps", format_args!("{} measured after {} to warm up{end}", self.steps, self.warmup))?;

@@ -20,6 +20,11 @@ impl Setup {
         if args.exact_memory && !matches!(args.device, DeviceChoice::Soft { .. }) {
             return Err(Failure::Usage.error("--exact-memory is for the software GPU: --device soft"));
         }
+        if args.grappler_memory.is_some() && args.sweep.sweep.is_none() && args.rewrites() {
+            return Err(
+                Failure::Usage.error("--grappler-memory rewrites instead of LMS: leave the flags of LMS out")
+            );
+        }
         let tensorflow = TensorFlow::open(args.graph.tensorflow.as_deref())?;
         let soft = match &args.device {
             DeviceChoice::Soft { memory, rate } => {
@@ -31,8 +36,11 @@ impl Setup {
             }
             DeviceChoice::Cpu | DeviceChoice::Gpu { .. } => None,
         };
-        let setup =
-            Setup { tensorflow, soft, config: args.device.config(args.strict_placement, args.threads) };
+        let mut config = args.device.config(args.strict_placement, args.threads);
+        if let Some(how) = args.grappler_memory {
+            how.apply_to(&mut config);
+        }
+        let setup = Setup { tensorflow, soft, config };
         setup.check_device(args)?;
         Ok(setup)
     }

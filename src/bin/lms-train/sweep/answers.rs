@@ -1,11 +1,15 @@
 //! How points end: measured where there is a device, else predicted.
 
+use anyhow::bail;
+use tf_lms::train::GrapplerMemory;
+
 use super::ground::Ground;
 use super::measure::measure;
 use super::point::Answer;
 use super::predict::Predictor;
 use super::rows::{Ending, Mode, Outcome, Row, Source};
 use super::sizes::Sizes;
+use crate::args::Args;
 
 /// Says how points end.
 pub struct Answers<'a> {
@@ -13,6 +17,8 @@ pub struct Answers<'a> {
     ground: &'a Ground,
     predictor: Predictor<'a>,
     predicts: bool,
+    /// What points by Grappler have done to them.
+    grappler: Option<GrapplerMemory>,
     /// Whether there was a device before.
     measured: bool,
     /// Why nothing can be measured.
@@ -25,13 +31,14 @@ impl<'a> Answers<'a> {
         sizes: &'a Sizes,
         ground: &'a Ground,
         predictor: Predictor<'a>,
-        predicts: bool,
+        args: &Args,
         kept: &[Row],
     ) -> Answers<'a> {
         let has = |source: Source| kept.iter().any(|row| row.source == source);
         // Measured and predicted points in one sweep could not be compared.
-        let predicts = predicts || has(Source::Predicted);
-        Answers { sizes, ground, predictor, predicts, measured: has(Source::Measured), no_device: None }
+        let predicts = args.sweep.predict || has(Source::Predicted);
+        let (grappler, measured) = (args.grappler_memory, has(Source::Measured));
+        Answers { sizes, ground, predictor, predicts, grappler, measured, no_device: None }
     }
 
     /// The row of a point.
@@ -42,10 +49,15 @@ impl<'a> Answers<'a> {
     pub fn row(&mut self, size: u64, mode: Mode) -> anyhow::Result<Row> {
         let args = self.sizes.args(size)?;
         if !self.predicts {
-            let ending = match measure(self.ground, args, mode)? {
+            let ending = match measure(self.ground, args, mode, self.grappler)? {
                 Answer::Ended(ending) => Some(ending),
                 // One that was there before and is gone is a crash.
                 Answer::NoDevice(why) if self.measured => Some(Ending::other(Outcome::Crashed, why)),
+                Answer::NoDevice(why) if self.grappler.is_some() => {
+                    bail!(
+                        "nobody predicts what Grappler does, and there is no device to measure it on: {why}"
+                    )
+                }
                 Answer::NoDevice(why) => {
                     self.no_device = Some(why);
                     None

@@ -15,7 +15,7 @@ pub struct Line {
     pub step_seconds: Option<f64>,
     /// In the sweep's unit.
     pub rate: Option<f64>,
-    /// Of a point with LMS: how much less its rate is than that at the largest size without LMS, as a part of that.
+    /// Of a point with LMS, or by Grappler: how much less its rate is than that at the largest size without LMS, as a part of that.
     pub slowdown_percent: Option<f64>,
     pub out_bytes_per_step: Option<u64>,
     pub in_bytes_per_step: Option<u64>,
@@ -46,7 +46,7 @@ pub fn lines(rows: &[Row], amount: impl Fn(u64) -> f64) -> Vec<Line> {
             source: row.source,
             step_seconds: figures.map(|figures| figures.step_seconds),
             rate: rate(row),
-            slowdown_percent: slowdown.filter(|_| row.mode == Mode::WithLms),
+            slowdown_percent: slowdown.filter(|_| row.mode != Mode::WithoutLms),
             out_bytes_per_step: figures.and_then(|figures| figures.out_bytes),
             in_bytes_per_step: figures.and_then(|figures| figures.in_bytes),
             link_bytes_per_second: bytes.zip(copying).map(|(bytes, seconds)| bytes / seconds),

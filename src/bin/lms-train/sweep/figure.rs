@@ -60,5 +60,9 @@ fn series(rows: &[Line], value: impl Fn(&Line) -> Option<f64>, with_end: bool) -
         }
     };
     let is_empty = |series: &SweepSeries| series.points.is_empty() && series.out_of_memory_size.is_none();
-    [Mode::WithoutLms, Mode::WithLms].map(of).into_iter().filter(|series| !is_empty(series)).collect()
+    [Mode::WithoutLms, Mode::ByGrappler, Mode::WithLms]
+        .map(of)
+        .into_iter()
+        .filter(|series| !is_empty(series))
+        .collect()
 }

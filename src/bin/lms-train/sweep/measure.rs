@@ -1,7 +1,9 @@
 //! Has a point trained in a process of its own, and listens to what it says.
 
 use anyhow::{Context, bail};
+use clap::ValueEnum;
 use tf_lms::cli::{Failure, GraphArgs};
+use tf_lms::train::GrapplerMemory;
 
 use super::ground::Ground;
 use super::point::Answer;
@@ -20,6 +22,7 @@ const SET: Flags = Flags {
         "--gpu-mem",
         "--batch-size",
         "--shape",
+        "--grappler-memory",
     ],
 };
 
@@ -28,12 +31,24 @@ const SET: Flags = Flags {
 /// # Errors
 ///
 /// If the flags are wrong for every point, or no process can be started.
-pub fn measure(ground: &Ground, args: &GraphArgs, mode: Mode) -> anyhow::Result<Answer> {
+pub fn measure(
+    ground: &Ground,
+    args: &GraphArgs,
+    mode: Mode,
+    grappler: Option<GrapplerMemory>,
+) -> anyhow::Result<Answer> {
     let mut set = vec!["--sweep-point".to_string(), "--quiet".to_string()];
     set.extend(["--device".to_string(), ground.device.to_string()]);
-    if mode == Mode::WithLms {
-        let memory: Vec<String> = ground.gpu_mem.iter().map(ToString::to_string).collect();
-        set.extend(["--gpu-mem".to_string(), memory.join(",")]);
+    match mode {
+        Mode::WithoutLms => {}
+        Mode::ByGrappler => {
+            let how = grappler.and_then(|how| how.to_possible_value());
+            set.extend(how.map(|how| format!("--grappler-memory={}", how.get_name())));
+        }
+        Mode::WithLms => {
+            let memory: Vec<String> = ground.gpu_mem.iter().map(ToString::to_string).collect();
+            set.extend(["--gpu-mem".to_string(), memory.join(",")]);
+        }
     }
     set.extend(args.batch_size.iter().flat_map(|size| ["--batch-size".to_string(), size.to_string()]));
     set.extend(args.shapes.iter().flat_map(|shape| ["--shape".to_string(), shape.to_string()]));

@@ -1,4 +1,4 @@
-//! The order of a sweep's points: without LMS until memory runs out, from there with LMS, until that does not fit either.
+//! The order of a sweep's points: without LMS until memory runs out, from there in other ways, each until it does not fit either.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use anyhow::bail;
 
 use super::rows::{Mode, Row};
 
-/// Goes through the sizes. Rows that were kept from before stand for their points; `answer` gives the others.
+/// Goes through the sizes; `others` are the ways of training from where memory runs out. Rows that were kept from before stand for their points; `answer` gives the others.
 ///
 /// A point that crashes says nothing about memory, so the sweep goes on behind it.
 ///
@@ -15,14 +15,16 @@ use super::rows::{Mode, Row};
 /// If `answer` fails, or if what was kept is not what these sizes begin with.
 pub fn run(
     sizes: impl IntoIterator<Item = u64>,
+    others: &[Mode],
     kept: Vec<Row>,
     mut answer: impl FnMut(u64, Mode) -> anyhow::Result<Row>,
 ) -> anyhow::Result<Vec<Row>> {
     let mut kept = VecDeque::from(kept);
     let mut rows = Vec::new();
-    let mut mode = Mode::WithoutLms;
-    'sizes: for size in sizes {
-        loop {
+    let mut modes = vec![Mode::WithoutLms];
+    for size in sizes {
+        let mut next = 0;
+        while let Some(&mode) = modes.get(next) {
             let row = match kept.pop_front() {
                 Some(row) if (row.size, row.mode) == (size, mode) => row,
                 Some(row) => bail!(
@@ -34,11 +36,17 @@ pub fn run(
             };
             let lacks_memory = row.ending.lacks_memory();
             rows.push(row);
-            match mode {
-                Mode::WithoutLms if lacks_memory => mode = Mode::WithLms,
-                Mode::WithLms if lacks_memory => break 'sizes,
-                _ => break,
+            if !lacks_memory {
+                next += 1;
+                continue;
             }
+            modes.remove(next);
+            if mode == Mode::WithoutLms {
+                modes.extend(others);
+            }
+        }
+        if modes.is_empty() {
+            break;
         }
     }
     Ok(rows)
@@ -49,9 +57,15 @@ mod tests {
     use super::super::rows::{Ending, Figures, Outcome, Source};
     use super::*;
 
-    /// Trains below 3 as it is and below 5 with LMS, but for what crashes.
+    const BOTH: [Mode; 2] = [Mode::ByGrappler, Mode::WithLms];
+
+    /// Trains below 3 as it is, below 4 by Grappler, and below 5 with LMS, but for what crashes.
     fn row(size: u64, mode: Mode, crashes: u64) -> Row {
-        let limit = if mode == Mode::WithoutLms { 3 } else { 5 };
+        let limit = match mode {
+            Mode::WithoutLms => 3,
+            Mode::ByGrappler => 4,
+            Mode::WithLms => 5,
+        };
         let ending = match size {
             size if size == crashes => Ending::other(Outcome::Crashed, "signal"),
             size if size < limit => Ending::trained(Figures::default()),
@@ -66,7 +80,9 @@ mod tests {
 
     #[test]
     fn lms_begins_where_memory_runs_out_and_a_crash_ends_nothing() {
-        let swept = |crashes| run(1..=9, Vec::new(), |size, mode| Ok(row(size, mode, crashes))).unwrap();
+        let swept = |crashes| {
+            run(1..=9, &[Mode::WithLms], Vec::new(), |size, mode| Ok(row(size, mode, crashes))).unwrap()
+        };
         use Mode::{WithLms, WithoutLms};
         use Outcome::{Crashed, OutOfMemory, Trained};
         let expected = [
@@ -86,11 +102,29 @@ mod tests {
     }
 
     #[test]
+    fn each_way_goes_on_until_it_does_not_fit() {
+        let rows = run(1..=9, &BOTH, Vec::new(), |size, mode| Ok(row(size, mode, 0))).unwrap();
+        use Mode::{ByGrappler, WithLms, WithoutLms};
+        use Outcome::{OutOfMemory, Trained};
+        let expected = [
+            (1, WithoutLms, Trained),
+            (2, WithoutLms, Trained),
+            (3, WithoutLms, OutOfMemory),
+            (3, ByGrappler, Trained),
+            (3, WithLms, Trained),
+            (4, ByGrappler, OutOfMemory),
+            (4, WithLms, Trained),
+            (5, WithLms, OutOfMemory),
+        ];
+        assert_eq!(order(&rows), expected);
+    }
+
+    #[test]
     fn what_was_kept_is_not_answered_again() {
-        let whole = run(1..=9, Vec::new(), |size, mode| Ok(row(size, mode, 0))).unwrap();
+        let whole = run(1..=9, &BOTH, Vec::new(), |size, mode| Ok(row(size, mode, 0))).unwrap();
         for kept in 0..=whole.len() {
             let mut answered = 0;
-            let again = run(1..=9, whole[..kept].to_vec(), |size, mode| {
+            let again = run(1..=9, &BOTH, whole[..kept].to_vec(), |size, mode| {
                 answered += 1;
                 Ok(row(size, mode, 0))
             });
@@ -98,6 +132,6 @@ mod tests {
             assert_eq!(answered, whole.len() - kept);
         }
         let others = whole[1..].to_vec();
-        assert!(run(1..=9, others, |size, mode| Ok(row(size, mode, 0))).is_err());
+        assert!(run(1..=9, &BOTH, others, |size, mode| Ok(row(size, mode, 0))).is_err());
     }
 }

@@ -1,5 +1,5 @@
 //! A sweep over a size, as the articles on TFLMS measured it: at each size as it is until memory runs out, from there with
-//! swapping, until that does not fit either.
+//! swapping, until that does not fit either. TensorFlow's own memory optimizer may take part.
 //!
 //! `sizes` says what each size means for the graph, `work` how much a step takes in then, `ground` on which device it runs.
 //! `method` has the order of the points, `answers` says how each ends: by `measure`, in processes that run `point`, or by
@@ -36,7 +36,7 @@ use ground::Ground;
 use outputs::Outputs;
 use predict::Predictor;
 use report::SweepReport;
-use rows::{Outcome, Row};
+use rows::{Mode, Outcome, Row};
 use sizes::Sizes;
 
 /// Where output goes and how much there is of it changes no point.
@@ -62,8 +62,12 @@ pub fn sweep(args: &Args, spec: &SweepSpec) -> anyhow::Result<()> {
 
     let resumed = kept.len();
     let predictor = Predictor::new(args, (&ground, &profile), (&subject, &graph));
-    let mut answers = Answers::new(&sizes, &ground, predictor, args.sweep.predict, &kept);
-    let rows = method::run(spec.sizes(), kept, |size, mode| {
+    let mut answers = Answers::new(&sizes, &ground, predictor, args, &kept);
+    let others: &[Mode] = match args.grappler_memory {
+        Some(_) => &[Mode::ByGrappler, Mode::WithLms],
+        None => &[Mode::WithLms],
+    };
+    let rows = method::run(spec.sizes(), others, kept, |size, mode| {
         let row = answers.row(size, mode)?;
         if !args.verbosity.quiet {
             eprintln!("{size:>8}  {mode:<11}  {}", row.ending.outcome);

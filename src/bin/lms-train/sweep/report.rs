@@ -21,6 +21,8 @@ pub struct SweepReport {
     /// The unit of `rate`.
     rate_unit: String,
     largest_without_lms: Option<u64>,
+    /// None as well if Grappler took no part.
+    largest_by_grappler: Option<u64>,
     largest_with_lms: Option<u64>,
     pub rows: Vec<Line>,
     notes: Vec<String>,
@@ -65,6 +67,7 @@ impl SweepReport {
             about,
             rate_unit: unit.column(),
             largest_without_lms: largest(Mode::WithoutLms),
+            largest_by_grappler: largest(Mode::ByGrappler),
             largest_with_lms: largest(Mode::WithLms),
             rows,
             notes,
@@ -154,7 +157,7 @@ impl SweepReport {
         let is_told = |line: &&Line| match line.outcome {
             Outcome::Trained => false,
             Outcome::Crashed => true,
-            Outcome::OutOfMemory | Outcome::DoesNotFit => line.mode == Mode::WithLms,
+            Outcome::OutOfMemory | Outcome::DoesNotFit => line.mode != Mode::WithoutLms,
         };
         let told: Vec<&Line> = self.rows.iter().filter(is_told).collect();
         let same = |a: &&Line, b: &&Line| (a.mode, a.outcome, &a.message) == (b.mode, b.outcome, &b.message);
@@ -172,11 +175,15 @@ impl SweepReport {
 
     fn largest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = |size: Option<u64>| size.map_or("none".to_string(), |size| size.to_string());
-        let (without, with) = (size(self.largest_without_lms), size(self.largest_with_lms));
-        let name = &self.about.sizes_name;
-        match self.rows.iter().any(|line| line.mode == Mode::WithLms) {
-            true => writeln!(f, "  largest {name}: {without} without LMS, {with} with LMS"),
-            false => writeln!(f, "  largest {name}: {without}, without LMS"),
+        let has = |mode: Mode| self.rows.iter().any(|line| line.mode == mode);
+        write!(f, "  largest {}: {}", self.about.sizes_name, size(self.largest_without_lms))?;
+        if !has(Mode::WithLms) {
+            return writeln!(f, ", without LMS");
         }
+        write!(f, " without LMS")?;
+        if has(Mode::ByGrappler) {
+            write!(f, ", {} by Grappler", size(self.largest_by_grappler))?;
+        }
+        writeln!(f, ", {} with LMS", size(self.largest_with_lms))
     }
 }

@@ -20,6 +20,8 @@ pub struct Row {
 pub enum Mode {
     /// The graph as it is.
     WithoutLms,
+    /// As TensorFlow's own memory optimizer rewrites it.
+    ByGrappler,
     /// With the plan that the tuner finds.
     WithLms,
 }
@@ -88,6 +90,7 @@ impl Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Mode::WithoutLms => "without LMS",
+            Mode::ByGrappler => "by Grappler",
             Mode::WithLms => "with LMS",
         })
     }
