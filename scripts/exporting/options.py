@@ -131,6 +131,11 @@ def add_model(sub, model):
         "--ref-variables", action="store_true", help="reference variables (VariableV2) in place of resource variables"
     )
     graph.add_argument(
+        "--ungated",
+        action="store_true",
+        help="let each gradient be used before the op's others are there, and leave out those that nobody uses, as Keras does",
+    )
+    graph.add_argument(
         "--data-format",
         choices=["channels_last", "channels_first"],
         default="channels_last",

@@ -38,7 +38,8 @@ def make_optimizer(model, options):
 def gradients(optimizer, loss, options):
     """Pairs of gradient and variable."""
     scale = options.loss_scale if getattr(options, "fp16", False) else 1.0
-    pairs = optimizer.compute_gradients(loss * scale if scale != 1.0 else loss)
+    gate = optimizer.GATE_NONE if options.ungated else optimizer.GATE_OP
+    pairs = optimizer.compute_gradients(loss * scale if scale != 1.0 else loss, gate_gradients=gate)
     return [(gradient / scale, variable) for gradient, variable in pairs] if scale != 1.0 else pairs
 
 

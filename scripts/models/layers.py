@@ -168,6 +168,17 @@ class Network:
                 tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, update)
             return y
 
+    def instance_norm(self, x, name=None, epsilon=1e-3):
+        """Each channel of each image or volume to mean 0 and deviation 1, in single ops, as keras_contrib has it."""
+        with scope(name):
+            shape = [self.channels(x) if axis == self.channel_axis % x.shape.rank else 1 for axis in range(x.shape.rank)]
+            scale = tf.reshape(self.weights("gamma", [self.channels(x)], tf1.ones_initializer()), shape)
+            offset = tf.reshape(self.weights("beta", [self.channels(x)], tf1.zeros_initializer()), shape)
+            spatial = self.spatial_axes(x)
+            mean = tf.reduce_mean(x, spatial, keepdims=True)
+            deviation = tf.math.reduce_std(x, spatial, keepdims=True) + epsilon
+            return (x - mean) / deviation * scale + offset
+
     # --- layers without variables -------------------------------------------------------------------------------------
 
     def pool(self, x, kind, window, stride=None, padding="SAME"):

@@ -62,7 +62,7 @@ def check(options):
     """A level down halves the volume, and the way up must meet the same sizes again."""
     multiple = 2 ** (options.depth - 1)
     if isinstance(options.size, int) and options.size % multiple:
-        return f"--size {options.size}: unet3d with --depth {options.depth} needs a multiple of {multiple}"
+        return f"--size {options.size}: {options.model} with --depth {options.depth} needs a multiple of {multiple}"
     return None
 
 
