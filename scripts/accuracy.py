@@ -21,6 +21,8 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pages
+
 ROOT = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
 
@@ -210,17 +212,6 @@ def broken(table):
         yield f"{row.model}, {row.plan}: bytes out {row.out[0]}, not {row.out[1]}; in {row.into[0]}, not {row.into[1]}"
 
 
-def write(path, text):
-    """Puts the table between the marks of a page."""
-    page = Path(path).read_text()
-    begin, end = "<!-- scripts/accuracy.py writes from here -->\n", "<!-- to here -->\n"
-    before, found, rest = page.partition(begin)
-    _, found_end, after = rest.partition(end)
-    if not (found and found_end):
-        raise SystemExit(f"accuracy.py: {path} has no place for the table")
-    Path(path).write_text(before + begin + text + end + after)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default=str(ROOT / "target/release"), help="where the programs are [%(default)s]")
@@ -247,7 +238,7 @@ def main():
     text = table.markdown() + "\n" + table.summary()
     print(text, end="")
     if args.write:
-        write(args.write, "\n" + text + "\n")
+        pages.write(args.write, "accuracy.py", "\n" + text + "\n")
     complaints = list(broken(table))
     for complaint in complaints:
         print(f"accuracy.py: {complaint}", file=sys.stderr)

@@ -16,6 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pages
+
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ("testdata/resnet50_2000_b1.meta", "testdata/deeplabv3plus_513_b16.meta")
 PARTS = (0.7, 0.5, 0.3)
@@ -81,17 +83,6 @@ def summary(rows):
     return "\n".join(lines) + "\n"
 
 
-def write(path, text):
-    """Puts the table between the marks of a page."""
-    page = Path(path).read_text()
-    begin, end = "<!-- scripts/compare_strategies.py writes from here -->\n", "<!-- to here -->\n"
-    before, found, rest = page.partition(begin)
-    _, found_end, after = rest.partition(end)
-    if not (found and found_end):
-        raise SystemExit(f"compare_strategies.py: {path} has no place for the table")
-    Path(path).write_text(before + begin + text + end + after)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=MODELS, metavar="MODEL[,FLAG…]")
@@ -104,7 +95,7 @@ def main():
     text = f"On {args.device_profile}:\n\n{table(rows)}\n{summary(rows)}"
     print(text, end="")
     if args.write:
-        write(args.write, "\n" + text + "\n")
+        pages.write(args.write, "compare_strategies.py", "\n" + text + "\n")
 
 
 if __name__ == "__main__":
