@@ -5,9 +5,9 @@
     scripts/articles.py --bin target/release --write docs/benchmarks.md # into the page
     scripts/articles.py --only resnet50                                 # one part; may be given several times
 
-Exports the graphs into the folder of --work and asks lms-tune and lms-rewrite about them. Answers are kept there: a run that
-was broken off goes on where it was, and another program or another graph is asked anew. Needs the Python packages of
-scripts/requirements.txt, in .venv or in the Python that runs this.
+Exports the graphs into the folder of --work and asks lms-tune and lms-rewrite about them. Answers are kept there: a run
+that was broken off goes on where it was, and another program or another graph is asked anew. Needs the Python packages
+of scripts/requirements.txt, in .venv or in the Python that runs this.
 """
 
 import argparse

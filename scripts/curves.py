@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Measure how far four small models grow in a fixed memory, without LMS and with it, on the software GPU; draw charts.
 
-    scripts/curves.py --bin target/release                            # charts to docs/charts, the table to standard output
+    scripts/curves.py --bin target/release                            # charts to docs/charts, the table to the terminal
     scripts/curves.py --bin target/release --write docs/benchmarks.md # and the table into the page
     scripts/curves.py --only deeplabv3plus                            # one model; may be given several times
 
-One `lms-train --sweep` for each model, of real TensorFlow. Finished points are kept in the folder of --work: what was broken off
-goes on behind them, and a chart that is made again of the same points is the same to the byte. The folder of --bin holds
-lms-train and libsoftgpu.so. Needs the Python packages of scripts/requirements.txt, in .venv or in the Python that runs this.
+One `lms-train --sweep` for each model, of real TensorFlow. Finished points are kept in the folder of --work: what was
+broken off goes on behind them, and a chart that is made again of the same points is the same to the byte. The folder
+of --bin holds lms-train and libsoftgpu.so. Needs the Python packages of scripts/requirements.txt, in .venv or in the
+Python that runs this.
 """
 
 import argparse
@@ -41,7 +42,12 @@ CURVES = {
     "resnet50": Curve(
         "ResNet50",
         "resnet50 --batch 1 --size free --classes 10 --optimizer sgd",
-        "--device soft:500MiB --feed labels=randint:0:10 --sweep images:1,2=128..1280/128",
+        "--device soft:500MiB --memory-ratio 0.8 --feed labels=randint:0:10 --sweep images:1,2=128..1280/128",
+    ),
+    "resnet50_exact": Curve(
+        "ResNet50, no pool",
+        "resnet50 --batch 1 --size free --classes 10 --optimizer sgd",
+        "--device soft:500MiB --exact-memory --feed labels=randint:0:10 --sweep images:1,2=128..1280/128",
     ),
     "deeplabv3plus": Curve(
         "DeepLabv3+",
@@ -69,12 +75,12 @@ def measure(name, curve, asker, charts):
     sweep = f"lms-train {graph} {curve.sweep} {STEPS}"
     asker.note(f"{sweep} --sweep-file {name}.jsonl --plot {name}.svg")
     command = [asker.programs / "lms-train", *shlex.split(sweep)[1:], "--sweep-file", f"{name}.jsonl"]
-    command += ["--plot", charts / f"{name}.svg", "--json"]
+    command = [str(word) for word in (*command, "--plot", charts / f"{name}.svg", "--json")]
     environment = os.environ | ENVIRONMENT
     environment.setdefault("LMS_SOFTGPU", str(asker.programs / "libsoftgpu.so"))
-    done = subprocess.run([str(word) for word in command], cwd=asker.work, env=environment, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(command, cwd=asker.work, env=environment, stdout=subprocess.PIPE, text=True)
     if done.returncode:
-        raise SystemExit(f"curves.py: {shlex.join(str(word) for word in command)}: exit status {done.returncode}")
+        raise SystemExit(f"curves.py: {shlex.join(command)}: exit status {done.returncode}")
     return json.loads(done.stdout)
 
 
@@ -88,7 +94,8 @@ def row(name, curve, document):
     last = document["rows"][-1]
     message = " ".join((last["message"] or "").split()).replace(f"{name}.meta: ", "")
     stopped = "" if last["outcome"] == "trained" else f"{last['size']}{power}: {message}"
-    return f"| [{curve.title}](charts/{name}.svg) | {memory} | {without}{power} | {swapped}{power} | {times} | {stopped} |"
+    chart = f"[{curve.title}](charts/{name}.svg)"
+    return f"| {chart} | {memory} | {without}{power} | {swapped}{power} | {times} | {stopped} |"
 
 
 def main():
@@ -106,8 +113,8 @@ def main():
     asker = Asker(args.bin, args.work, python())
     chosen = {name: curve for name, curve in CURVES.items() if not args.only or name in args.only}
     rows = [row(name, curve, measure(name, curve, asker, charts)) for name, curve in chosen.items()]
-    head = "| model | memory | largest without LMS | with LMS | times as many | what stopped it |\n|---|--:|--:|--:|--:|---|\n"
-    text = head + "\n".join(rows) + "\n\n```\n" + "\n".join(asker.commands) + "\n```\n"
+    head = "| model | memory | largest without LMS | with LMS | times as many | what stopped it |\n"
+    text = head + "|---|--:|--:|--:|--:|---|\n" + "\n".join(rows) + "\n\n```\n" + "\n".join(asker.commands) + "\n```\n"
     print(text, end="")
     if args.write:
         pages.write(args.write, "curves.py", "\n" + text + "\n")

@@ -1,4 +1,4 @@
-"""Exports graphs and asks the tools about them. Answers are kept, so that a run that was broken off goes on where it was."""
+"""Exports graphs and asks the tools about them. Answers are kept: a run that was broken off goes on where it was."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROFILES = ROOT / "src/cost/profiles.json"
 
-# What TensorFlow 1 takes of a V100: 95% of what the driver's context leaves. All of it counts: a published limit is one.
+# What TensorFlow 1 takes of a V100: 95% of what the driver's context leaves. All of it counts: these limits are real.
 V100_16 = ("--gpu-mem", "15117MiB", "--memory-ratio", "1")
 V100_32 = ("--gpu-mem", "30458MiB", "--memory-ratio", "1")
 NVLINK = ("--device-profile", "v100-nvlink2")
@@ -79,7 +79,7 @@ class Asker:
         command = [str(word) for word in command]
         done = subprocess.run(command, cwd=self.work, capture_output=True, text=True)
         if done.returncode not in good:
-            raise SystemExit(f"articles.py: {shlex.join(command)}: exit status {done.returncode}\n{done.stderr.strip()}")
+            raise SystemExit(f"{shlex.join(command)}: exit status {done.returncode}\n{done.stderr.strip()}")
         return done.stdout
 
     def profile(self, name, like, **changes):

@@ -41,7 +41,8 @@ def on_32_gb(ask, graph):
     base = ask.tune(graph, *LARGE, "--strategy", "tflms", *sized(500, 16))
     for size in (600, 800):
         reports = [ask.tune(graph, *LARGE, "--strategy", way, *sized(size, 16)) for way in WAYS]
-        kept = [100 * (size / 500) ** 2 * base["step_seconds_after"] / report["step_seconds_after"] for report in reports]
+        alone = (size / 500) ** 2 * base["step_seconds_after"]
+        kept = [100 * alone / report["step_seconds_after"] for report in reports]
         yield Figure(f"rate at {size}², of that at 500²", 85, *kept, "{:.0f}%", "5")
     for size, theirs in ((1300, 826 / 5), (1600, 1400 / 5)):
         reports = [ask.tune(graph, *LARGE, "--strategy", way, *sized(size, 16)) for way in WAYS]
@@ -50,16 +51,17 @@ def on_32_gb(ask, graph):
 
 
 def on_16_gb(ask, graph):
+    ways = (undelayed, delayed)
     found = ask.tune(graph, *SMALL, "--strategy", "planned", "--batch-size", "1", *free(200))
     yield Figure("16 GB, batch 1: largest image without LMS", 1400, found["largest_before"], show="{:.0f}²")
-    limits = [largest_multiple(lambda size, way=way: way(ask, graph, sized(size, 1)), 100, 3200) for way in (undelayed, delayed)]
-    yield Figure("largest image with LMS, no allocation waits", 3200, limits[0], found["largest_after"], "{:.0f}²", "7")
-    yield Figure("largest image with LMS, allocations wait for copies", 3200, limits[1], show="{:.0f}²", note="7")
+    limits = [largest_multiple(lambda size: way(ask, graph, sized(size, 1)), 100, 3200) for way in ways]
+    yield Figure("largest with LMS, no allocation waits", 3200, limits[0], found["largest_after"], "{:.0f}²", "7")
+    yield Figure("largest with LMS, allocations wait for copies", 3200, limits[1], show="{:.0f}²", note="7")
 
     open_batch = ("--shape", "images=?x1400x1400x3", "--shape", "labels=?x1400x1400x1")
     found = ask.tune(graph, *SMALL, "--strategy", "planned", *open_batch, "--max", "batch")
     yield Figure("at 1400²: largest batch without LMS", 1, found["largest_before"])
-    limits = [largest_multiple(lambda size, way=way: way(ask, graph, sized(1400, size)), 1, 5) for way in (undelayed, delayed)]
+    limits = [largest_multiple(lambda batch: way(ask, graph, sized(1400, batch)), 1, 5) for way in ways]
     yield Figure("largest batch with LMS, no allocation waits", 5, limits[0], found["largest_after"], note="7")
     yield Figure("largest batch with LMS, allocations wait for copies", 5, limits[1], note="7")
     yield from against_pcie(ask, graph)
@@ -85,5 +87,6 @@ def against_pcie(ask, graph):
             report = ask.tune_at(graph, PARAMETERS, shapes, *V100_16, "--device-profile", profile)
             seconds.append(report["step_seconds_after"])
         fast, alone, shared = seconds
-        yield Figure(f"4 GPUs on NVLink over 4 on PCIe, 3200²{kernels}", 3.13, alone / fast, show="{:.2f}x", note="8")
-        yield Figure(f"4 GPUs on NVLink over 8 on PCIe, 3200²{kernels}", 2.77, shared / fast / 2, show="{:.2f}x", note="8")
+        for gpus, theirs, ratio in ((4, 3.13, alone / fast), (8, 2.77, shared / fast / 2)):
+            what = f"4 GPUs on NVLink over {gpus} on PCIe, 3200²{kernels}"
+            yield Figure(what, theirs, ratio, show="{:.2f}x", note="8")

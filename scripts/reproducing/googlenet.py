@@ -6,7 +6,8 @@ from .published import Figure
 TITLE = "GoogLeNet 2240², half precision, V100 with 16 GB"
 EXPORT = "googlenet --batch free --size 2240 --ref-variables --fp16 --data-format channels_first"
 GPU = (*V100_16, *NVLINK)
-# The first TFLMS with --lms_n_tensors=-1 --lms_lb=1: all that the backward phase reads is swapped, with a copy back for each reader.
+# The first TFLMS with --lms_n_tensors=-1 --lms_lb=1: all that the backward phase reads is swapped, with a copy back for
+# each reader.
 TFLMS1 = "--swapout-threshold 1 --swapin-ahead 1 --swapin-groupby 0 --sync-mode 0 --incl-input-by-scopes gradients"
 BATCH = ("--batch-size", "15")
 

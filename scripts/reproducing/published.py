@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class Figure:
     """One published figure, what TFLMSv2's strategy comes to in the simulator, and what the planner does.
 
-    `show` is how numbers are written, as in "{:.0f}²". Numbers are None where there is none to give. `note` is the number of an
-    explanation on the page.
+    `show` is how numbers are written, as in "{:.0f}²". Numbers are None where there is none to give. `note` is the
+    number of an explanation on the page.
     """
 
     what: str

@@ -1,4 +1,4 @@
-"""The 3D U-Net of Isensee et al., batch 1: on a V100 with 32 GB for resolutions, with 16 GB for the times of TFLMSv2 itself."""
+"""The 3D U-Net of Isensee et al., batch 1: resolutions on a V100 with 32 GB, the times of TFLMSv2 itself with 16 GB."""
 
 from .asking import NVLINK, V100_16, V100_32
 from .published import Figure, largest_multiple
@@ -26,7 +26,8 @@ def figures(ask):
     def fits_their_model(size):
         return ask.tune(graph, *V100_32, "--model", "tflms", *sized(size))["tflms"] is not None
 
-    yield Figure("the same in TFLMSv2's model of memory", 400, largest_multiple(fits_their_model, 16, 400), show="{:.0f}³")
+    theirs = largest_multiple(fits_their_model, 16, 400)
+    yield Figure("the same in TFLMSv2's model of memory", 400, theirs, show="{:.0f}³")
     ratios = [(report["largest_after"] / without) ** 3 for report in (tflms, planned)]
     yield Figure("times the voxels", 5, *ratios, "{:.1f}x", "3")
 
