@@ -57,7 +57,7 @@ CURVES = {
     "googlenet": Curve(
         "GoogLeNet",
         "googlenet --batch 1 --size free --classes 10 --optimizer sgd",
-        "--device soft:200MiB --feed labels=randint:0:10 --sweep images:1,2=128..1024/128",
+        "--device soft:96MiB --feed labels=randint:0:10 --sweep images:1,2=32..640/32",
     ),
     "isensee3d": Curve(
         "3D U-Net",
