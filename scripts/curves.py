@@ -13,7 +13,6 @@ Python that runs this.
 
 import argparse
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pages
-from limits import python
+from limits import environment, python
 from reproducing.asking import ROOT, Asker
 
 # The same plans and losses each time; TensorFlow quiet.
@@ -76,9 +75,8 @@ def measure(name, curve, asker, charts):
     asker.note(f"{sweep} --sweep-file {name}.jsonl --plot {name}.svg")
     command = [asker.programs / "lms-train", *shlex.split(sweep)[1:], "--sweep-file", f"{name}.jsonl"]
     command = [str(word) for word in (*command, "--plot", charts / f"{name}.svg", "--json")]
-    environment = os.environ | ENVIRONMENT
-    environment.setdefault("LMS_SOFTGPU", str(asker.programs / "libsoftgpu.so"))
-    done = subprocess.run(command, cwd=asker.work, env=environment, stdout=subprocess.PIPE, text=True)
+    softgpu = {"LMS_SOFTGPU": str(asker.programs / "libsoftgpu.so")}
+    done = subprocess.run(command, cwd=asker.work, env=softgpu | environment() | ENVIRONMENT, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise SystemExit(f"curves.py: {shlex.join(command)}: exit status {done.returncode}")
     return json.loads(done.stdout)

@@ -60,6 +60,12 @@ def python():
     return own if os.path.exists(own) else sys.executable
 
 
+def environment():
+    """What the tools run with in another folder: the project's TensorFlow, unless one is named."""
+    own = os.path.join(ROOT, ".venv")
+    return ({"LMS_TENSORFLOW": own} if os.path.isdir(own) else {}) | os.environ
+
+
 def export(name, folder):
     """Exports a model; returns its file and the flags that feed it."""
     path = os.path.join(folder, f"{name}.meta")

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from limits import environment
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROFILES = ROOT / "src/cost/profiles.json"
 
@@ -77,7 +79,7 @@ class Asker:
 
     def run(self, command, good):
         command = [str(word) for word in command]
-        done = subprocess.run(command, cwd=self.work, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=self.work, env=environment(), capture_output=True, text=True)
         if done.returncode not in good:
             raise SystemExit(f"{shlex.join(command)}: exit status {done.returncode}\n{done.stderr.strip()}")
         return done.stdout
