@@ -48,16 +48,33 @@ impl<'a> Judge<'a> {
     ///
     /// If it does not fit.
     pub fn judge(&mut self, draft: &Draft) -> Result<Outcome, OutOfMemory> {
+        let judged = self.judge_if(draft, |_| true)?;
+        Ok(judged.unwrap_or_default())
+    }
+
+    /// The same of a plan of which it is enough to know that it is not wanted: none if what comes of it is not.
+    ///
+    /// # Errors
+    ///
+    /// If it does not fit.
+    pub fn judge_if(
+        &mut self,
+        draft: &Draft,
+        is_wanted: impl FnOnce(&Outcome) -> bool,
+    ) -> Result<Option<Outcome>, OutOfMemory> {
         let program = Program::new(self.outline, draft);
         self.simulations += 1;
         let outcome = simulate(&program, self.machine, &mut NoObserver)?;
+        if !is_wanted(&outcome) {
+            return Ok(None);
+        }
         if self.is_careful && !draft.is_empty() {
             for slowness in SLOWNESS {
                 self.simulations += 1;
                 simulate(&program, &self.machine.with_slower_copies(slowness), &mut NoObserver)?;
             }
         }
-        Ok(outcome)
+        Ok(Some(outcome))
     }
 
     /// The least memory in bytes in which a step with a plan runs on one GPU (the others have as much), fragmentation included;

@@ -35,7 +35,18 @@ impl Strategy for Tflms {
     }
 
     fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, TflmsError> {
-        let mut search = Search { judge, best: None };
+        self.find_within(judge, f64::INFINITY)
+    }
+}
+
+impl Tflms {
+    /// The best plan that it finds with which a step takes at most so long.
+    pub(super) fn find_within(
+        &self,
+        judge: &mut Judge,
+        most_seconds: f64,
+    ) -> Result<Option<Found>, TflmsError> {
+        let mut search = Search { judge, most_seconds, best: None };
         let levels = search.judge.outline().analysis().levels.count() as u32;
         let grid = thresholds(levels);
         for sync_mode in modes() {
@@ -78,6 +89,8 @@ fn thresholds(levels: u32) -> Vec<u32> {
 
 struct Search<'a, 'b> {
     judge: &'a mut Judge<'b>,
+    /// Slower steps are of no use.
+    most_seconds: f64,
     best: Option<(Parameters, Found)>,
 }
 
@@ -85,9 +98,13 @@ impl Search<'_, '_> {
     /// Judges parameters; keeps them if they fit and are better than all before. Whether they are.
     fn attempt(&mut self, parameters: Parameters) -> Result<bool, TflmsError> {
         let draft = draft(self.judge.outline().analysis(), &parameters)?;
-        let Ok(outcome) = self.judge.judge(&draft) else { return Ok(false) };
-        let is_better = self.best.as_ref().is_none_or(|(_, best)| rank(&outcome) < rank(&best.outcome));
-        if is_better {
+        let is_better = |outcome: &Outcome| {
+            let best = self.best.as_ref().map(|(_, best)| rank(&best.outcome));
+            outcome.step_seconds <= self.most_seconds && best.is_none_or(|best| rank(outcome) < best)
+        };
+        let judged = self.judge.judge_if(&draft, is_better).ok().flatten();
+        let is_better = judged.is_some();
+        if let Some(outcome) = judged {
             let json = serde_json::to_value(&parameters).unwrap_or_default();
             self.best = Some((
                 parameters,

@@ -76,8 +76,9 @@ impl Search<'_, '_, '_> {
                 continue;
             }
             let draft = without_tensor(&candidate.draft, tensor);
-            let Ok(outcome) = self.judge(&draft) else { continue };
-            if rank(&outcome) < rank(&candidate.outcome) {
+            let so_far = rank(&candidate.outcome);
+            let judged = self.count(|judge| judge.judge_if(&draft, |outcome| rank(outcome) < so_far));
+            if let Ok(Some(outcome)) = judged {
                 (candidate.draft, candidate.outcome) = (draft, outcome);
                 for absence in absences {
                     candidate.residence.stay(life, absence.after);

@@ -102,6 +102,9 @@ const CANDIDATES: usize = 3;
 /// Steps that differ by less than a part of so many are equal.
 const STEP_PARTS: f64 = 5e2;
 
+/// How many times longer than with our own plan a step may be with thresholds that are still worth to be improved.
+const WORTH_IMPROVING: f64 = 1.25;
+
 /// A step that is shorter by less than this part of it is not clearly faster.
 const CLEARLY: f64 = 5e-3;
 
@@ -146,7 +149,9 @@ impl Strategy for Planned {
         }
         search.most_ops = most_ops as u64;
         let own = search.finish();
-        let by_thresholds = Tflms { fixed: self.fixed.clone() }.find(judge)?;
+        let most_seconds =
+            own.as_ref().map_or(f64::INFINITY, |own| own.outcome.step_seconds * WORTH_IMPROVING);
+        let by_thresholds = Tflms { fixed: self.fixed.clone() }.find_within(judge, most_seconds)?;
         Ok(match (own, by_thresholds) {
             (Some(own), Some(other)) => Some(safer(own, other)),
             (own, by_thresholds) => own.or(by_thresholds),
@@ -197,10 +202,15 @@ impl<'c> Search<'_, '_, 'c> {
 
     /// Simulates a step.
     fn judge(&mut self, draft: &Draft) -> Result<Outcome, OutOfMemory> {
+        self.count(|judge| judge.judge(draft))
+    }
+
+    /// Counts what is simulated.
+    fn count<R>(&mut self, simulated: impl FnOnce(&mut Judge) -> R) -> R {
         let before = self.judge.simulations();
-        let judged = self.judge.judge(draft);
+        let result = simulated(self.judge);
         self.ops += u64::from(self.judge.simulations() - before) * self.step_ops;
-        judged
+        result
     }
 
     /// Keeps a plan that is among the best so far, and another one than these.
