@@ -75,6 +75,8 @@ pub(super) struct Course<'a> {
     pub tensor_ids: Vec<Option<TensorId>>,
     /// For each tensor of the program whether it may be swapped at all.
     pub can_leave: Vec<bool>,
+    /// For each tensor of the program its op, if that may run again ([`super::recompute`]).
+    pub cheap_ops: Vec<Option<NodeId>>,
     /// For each place what its op takes that is not there after it or before it: what it makes, and scratch.
     pub own_bytes: Vec<i64>,
     /// For each GPU what is taken at each place, variables and constants included.
@@ -103,6 +105,7 @@ impl<'a> Course<'a> {
             made_at: vec![NONE; program.tensor_count()],
             tensor_ids: vec![None; program.tensor_count()],
             can_leave: vec![false; program.tensor_count()],
+            cheap_ops: vec![None; program.tensor_count()],
             own_bytes: vec![0; order.len()],
             rooms: Vec::new(),
             order,

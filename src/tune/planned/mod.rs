@@ -91,7 +91,7 @@ enum Schedule {
 const FILLS: [f64; 7] = [1.0, 0.86, 0.72, 0.93, 0.62, 0.79, 0.96];
 
 /// Simulated ops for a second of effort; an ordinary core makes and judges plans at about this rate.
-const OPS_PER_SECOND: f64 = 6e6;
+const OPS_PER_SECOND: f64 = 3e6;
 
 /// The part of the effort that goes into making plans; what is left of it goes into making the best ones better.
 const MAKING_PART: f64 = 0.75;
@@ -277,6 +277,7 @@ impl<'a> Planner<'a> {
         let mut course = Course::new(judge.outline(), program, order, judge.machine().host_op_seconds);
         let least = judge.machine().memory.iter().copied().min().unwrap_or(0) as f64;
         course.filter(fixed);
+        course.cheap_ops = recompute::cheap_ops(&course);
         let holds = Holds::new(&course, (least * ORDERED_PART) as u64);
         let updates = Updates::new(&course);
         Planner { course, holds, updates }

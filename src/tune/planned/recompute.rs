@@ -2,7 +2,7 @@
 
 use super::course::{Course, NONE, Reader, Use};
 use super::residence::{Absence, Comeback, Read, Residence, SecondRun};
-use crate::graph::NodeId;
+use crate::graph::{NodeId, TensorId};
 use crate::plan::{NodeOrder, recomputable};
 use crate::simulate::{Buffer, Machine};
 
@@ -74,14 +74,16 @@ const CHEAP: [&str; 60] = [
 /// How many ops run again for one tensor at most.
 const LONGEST_CHAIN: usize = 6;
 
-/// The op that makes a tensor of the program, if running it again is cheap and safe.
-fn cheap_op(course: &Course, tensor: u32) -> Option<NodeId> {
+/// For each tensor of the program the op that makes it, if running that again is cheap and safe.
+pub(super) fn cheap_ops(course: &Course) -> Vec<Option<NodeId>> {
     let analysis = course.outline.analysis();
-    let id = course.tensor_ids[tensor as usize]?;
-    let node = analysis.graph.producer(id);
-    let is_cheap = CHEAP.contains(&analysis.graph.op(node).name())
-        && recomputable(analysis.graph, &analysis.flow, &analysis.ref_variables, node).is_ok();
-    is_cheap.then_some(node)
+    let cheap_op = |id: TensorId| {
+        let node = analysis.graph.producer(id);
+        let is_cheap = CHEAP.contains(&analysis.graph.op(node).name())
+            && recomputable(analysis.graph, &analysis.flow, &analysis.ref_variables, node).is_ok();
+        is_cheap.then_some(node)
+    };
+    course.tensor_ids.iter().map(|&id| id.and_then(cheap_op)).collect()
 }
 
 /// For each life whether its last tensor could be made again in less than this part of the time that a copy takes.
@@ -92,7 +94,7 @@ pub(super) fn cheap_lives(course: &Course, machine: &Machine, below: f64) -> Vec
     }
     for (number, life) in course.lives.iter().enumerate() {
         let Some(last) = life.uses.last() else { continue };
-        let Some(node) = cheap_op(course, last.tensor) else { continue };
+        let Some(node) = course.cheap_ops[last.tensor as usize] else { continue };
         let seconds = course.outline.seconds(node);
         cheap[number] = seconds <= below * life.bytes as f64 / machine.in_bytes_per_second;
     }
@@ -151,7 +153,7 @@ impl Recipe {
     /// Adds what it takes to make a tensor, with so many ops one after the other at most.
     fn make(&mut self, residence: &Residence, tensor: u32, most_seconds: f64, depth: usize) -> Option<()> {
         let course = residence.course;
-        let node = cheap_op(course, tensor)?;
+        let node = course.cheap_ops[tensor as usize]?;
         self.seconds += course.outline.seconds(node);
         if self.seconds > most_seconds || self.runs.len() >= LONGEST_CHAIN {
             return None;
