@@ -53,7 +53,7 @@ mod device;
 mod engines;
 mod exports;
 mod grappler;
-pub mod interface;
+pub use softgpu_interface as interface;
 mod kernels;
 mod memory;
 mod platform;

@@ -30,5 +30,6 @@ pub use host::HostMemory;
 pub use link::{Direction, Link, LinkError, Sample};
 pub use oom::OutOfMemory;
 pub use recipe::{Asked, Recipe, Saver, Variable};
-pub use softgpu::{CopyCounters, Counters, SoftGpu, SoftGpuError};
+pub use softgpu::{SoftGpu, SoftGpuError};
+pub use softgpu_interface::{CopyCounters, Counters};
 pub use stats::{Intervals, Percentiles};

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use libloading::Library;
+use softgpu_interface::{Counters, INTERFACE_VERSION};
 
 use crate::runtime::{RuntimeError, TensorFlow};
 
@@ -13,8 +14,6 @@ use crate::runtime::{RuntimeError, TensorFlow};
 const VARIABLE: &str = "LMS_SOFTGPU";
 /// The library.
 const LIBRARY: &str = "libsoftgpu.so";
-/// The version of the plug-in's interface that this module calls.
-const INTERFACE: u32 = 1;
 
 /// Why there is no software GPU.
 #[derive(Debug, thiserror::Error)]
@@ -40,63 +39,6 @@ pub enum SoftGpuError {
     /// TensorFlow's reason.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
-}
-
-/// What one direction of copies came to.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CopyCounters {
-    /// Bytes copied.
-    pub bytes: u64,
-    /// Copies made.
-    pub copies: u64,
-    /// Time that the engine was busy.
-    pub busy_ns: u64,
-}
-
-/// What the device counted since it was made: the structure of the plug-in's C interface.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // documented there
-pub struct Counters {
-    struct_size: u64,
-    version: u32,
-    device: u32,
-    pub limit_bytes: u64,
-    pub live_bytes: u64,
-    pub peak_bytes: u64,
-    pub allocations: u64,
-    pub failed_allocations: u64,
-    pub largest_allocation: u64,
-    pub copies_in: CopyCounters,
-    pub copies_out: CopyCounters,
-    pub copies_on_device: CopyCounters,
-    pub kernels: u64,
-    pub kernel_busy_ns: u64,
-    pub copy_busy_ns: u64,
-    pub overlap_ns: u64,
-    pub forwarded_outputs: u64,
-}
-
-impl Counters {
-    /// What was added to the sums since `earlier`. Live and peak bytes stay as they are.
-    pub fn since(&self, earlier: &Counters) -> Counters {
-        let copies = |now: CopyCounters, then: CopyCounters| CopyCounters {
-            bytes: now.bytes.saturating_sub(then.bytes),
-            copies: now.copies.saturating_sub(then.copies),
-            busy_ns: now.busy_ns.saturating_sub(then.busy_ns),
-        };
-        Counters {
-            copies_in: copies(self.copies_in, earlier.copies_in),
-            copies_out: copies(self.copies_out, earlier.copies_out),
-            copies_on_device: copies(self.copies_on_device, earlier.copies_on_device),
-            kernels: self.kernels.saturating_sub(earlier.kernels),
-            kernel_busy_ns: self.kernel_busy_ns.saturating_sub(earlier.kernel_busy_ns),
-            copy_busy_ns: self.copy_busy_ns.saturating_sub(earlier.copy_busy_ns),
-            overlap_ns: self.overlap_ns.saturating_sub(earlier.overlap_ns),
-            ..*self
-        }
-    }
 }
 
 /// The loaded software GPU.
@@ -142,8 +84,8 @@ impl SoftGpu {
         unsafe {
             let version: unsafe extern "C" fn() -> u32 =
                 *library.get(b"softgpu_interface_version\0").map_err(not)?;
-            if version() != INTERFACE {
-                let reason = format!("its interface is version {}, not {INTERFACE}", version());
+            if version() != INTERFACE_VERSION {
+                let reason = format!("its interface is version {}, not {INTERFACE_VERSION}", version());
                 return Err(SoftGpuError::NotLoadable { path: path.into(), reason });
             }
             let check: unsafe extern "C" fn() -> i32 = *library.get(b"softgpu_check\0").map_err(not)?;

@@ -18,7 +18,7 @@
 //! before you pass it: the plug-in writes no more than that, so that the structure may grow at its end.
 //!
 //! **Check** first: TensorFlow aborts the process when a plug-in reports a failure on load. So load TensorFlow, set the
-//! environment (see `settings`), open `libsoftgpu.so`, and call `softgpu_check`: it reads the settings and looks at
+//! environment (see the settings of `softgpu`), open `libsoftgpu.so`, and call `softgpu_check`: it reads the settings and looks at
 //! TensorFlow's version. If it returns 0, hand the library to `TF_LoadPluggableDeviceLibrary`. A plug-in that is loaded
 //! all the same says why it refused on standard error and has no devices.
 //!
@@ -43,7 +43,7 @@ pub const INTERFACE_VERSION: u32 = 1;
 
 /// What one direction of a device's copies came to.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyCounters {
     /// Bytes copied.
     pub bytes: u64,
@@ -55,7 +55,7 @@ pub struct CopyCounters {
 
 /// The counters of one device. All sums are since the last reset.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Set by the caller to `size_of::<Counters>()`, and by the plug-in to the bytes that it wrote.
     pub struct_size: u64,
@@ -91,4 +91,25 @@ pub struct Counters {
     pub overlap_ns: u64,
     /// Outputs that took over the memory of an input.
     pub forwarded_outputs: u64,
+}
+
+impl Counters {
+    /// What was added to the sums since `earlier`. Live and peak bytes stay as they are.
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        let copies = |now: CopyCounters, then: CopyCounters| CopyCounters {
+            bytes: now.bytes.saturating_sub(then.bytes),
+            copies: now.copies.saturating_sub(then.copies),
+            busy_ns: now.busy_ns.saturating_sub(then.busy_ns),
+        };
+        Counters {
+            copies_in: copies(self.copies_in, earlier.copies_in),
+            copies_out: copies(self.copies_out, earlier.copies_out),
+            copies_on_device: copies(self.copies_on_device, earlier.copies_on_device),
+            kernels: self.kernels.saturating_sub(earlier.kernels),
+            kernel_busy_ns: self.kernel_busy_ns.saturating_sub(earlier.kernel_busy_ns),
+            copy_busy_ns: self.copy_busy_ns.saturating_sub(earlier.copy_busy_ns),
+            overlap_ns: self.overlap_ns.saturating_sub(earlier.overlap_ns),
+            ..*self
+        }
+    }
 }
