@@ -61,7 +61,7 @@ CURVES = {
     "isensee3d": Curve(
         "3D U-Net",
         "isensee3d --batch 1 --size free --base-filters 4 --optimizer sgd",
-        "--device soft:96MiB --feed truth=randint:0:2 --sweep volumes:1,2,3+truth:1,2,3=16..80/16",
+        "--device soft:96MiB --feed truth=randint:0:2 --sweep volumes:1,2,3+truth:1,2,3=16..112/16",
         dimensions=3,
     ),
 }
