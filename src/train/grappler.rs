@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::Recipe;
 use crate::graph::{Graph, NodeId};
+use crate::order::Step;
 use crate::proto::tensorflow::rewriter_config::{MemOptType, Toggle};
 use crate::proto::tensorflow::{ConfigProto, GraphDef, RewriterConfig};
 
@@ -64,16 +65,11 @@ pub fn only_what_trains(
         .chain(variables)
         .map(|name| name.split_once(':').map_or(name.as_str(), |(node, _)| node))
         .collect();
-    let mut is_needed = vec![false; graph.len()];
-    let mut open: Vec<NodeId> = graph.node_ids().filter(|&node| wanted.contains(graph.name(node))).collect();
-    while let Some(node) = open.pop() {
-        if !std::mem::replace(&mut is_needed[node.index()], true) {
-            open.extend(graph.predecessors(node));
-        }
-    }
+    let targets: Vec<NodeId> = graph.node_ids().filter(|&node| wanted.contains(graph.name(node))).collect();
+    let needed = Step::of(graph, &targets);
+    let names: HashSet<&str> =
+        graph.node_ids().filter(|&node| needed.contains(node)).map(|node| graph.name(node)).collect();
     let mut def = GraphDef::decode(content)?;
-    let needed: HashSet<&str> =
-        graph.node_ids().filter(|node| is_needed[node.index()]).map(|node| graph.name(node)).collect();
-    def.node.retain(|node| needed.contains(node.name.as_str()));
+    def.node.retain(|node| names.contains(node.name.as_str()));
     Ok(def.encode_to_vec())
 }

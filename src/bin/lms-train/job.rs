@@ -8,9 +8,8 @@ use serde::Serialize;
 use tf_lms::cli::{Failure, Subject, plan_for_budget};
 use tf_lms::format::{Encoding, Model};
 use tf_lms::graph::{Device, Graph};
-use tf_lms::plan::{Analysis, Plan, tflms};
+use tf_lms::plan::{Plan, tflms};
 use tf_lms::rewrite;
-use tf_lms::shape::Sizes;
 use tf_lms::train::{Asked, DeviceChoice, Feeds, Recipe, only_what_trains};
 use tf_lms::verify::{self, CheckOptions};
 
@@ -89,8 +88,7 @@ impl Job {
 fn rewrite(args: &Args, subject: &Subject, graph: &Graph) -> anyhow::Result<Rewritten> {
     let name = || subject.model.name().to_string();
     let shapes = subject.shapes(graph, &args.graph)?;
-    let sizes = Sizes::of(graph, &shapes).with_context(name)?;
-    let analysis = Analysis::new(graph, &subject.targets(graph, &args.graph)?, shapes, sizes);
+    let analysis = subject.analysis(graph, &args.graph, shapes)?;
     let plan = match &args.plan {
         Some(path) => {
             let json = fs::read(path).with_context(|| path.display().to_string())?;
