@@ -7,8 +7,9 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
+use super::rank;
 use super::residence::{Absence, Comeback, Residence};
-use super::{Search, rank};
+use super::search::Search;
 use crate::graph::TensorId;
 use crate::plan::{Draft, without_tensor};
 use crate::simulate::{Machine, Outcome};
@@ -32,9 +33,14 @@ impl Candidate<'_> {
                 Comeback::Again(run) => course.outline.seconds(self.residence.second_runs[run as usize].node),
             }
         };
+        // What is made again for one reader alone may be needed after its memory was counted last.
+        let reads = self.residence.second_runs.iter().flat_map(|run| &run.reads);
+        let passed_on: HashSet<u32> =
+            reads.filter(|read| read.from.is_some()).map(|read| read.tensor).collect();
         let mut dearest: Vec<(Reverse<u64>, u32, TensorId)> = self
             .residence
             .all()
+            .filter(|(_, absence)| !passed_on.contains(&absence.tensor))
             .filter_map(|(life, absence)| {
                 let nanoseconds = (seconds(life, &absence) * 1e9) as u64;
                 Some((Reverse(nanoseconds), life, course.tensor_ids[absence.tensor as usize]?))
@@ -66,9 +72,9 @@ impl Candidate<'_> {
 impl Search<'_, '_, '_> {
     /// Leaves out of a plan what makes it better, as long as there is effort left.
     pub(super) fn improve(&mut self, candidate: &mut Candidate) {
-        let machine = self.judge.machine();
+        let machine = self.machine();
         for (tensor, life) in candidate.dearest(machine) {
-            if self.ops >= self.most_ops {
+            if self.is_over() {
                 return;
             }
             let absences = candidate.absences(tensor, life);

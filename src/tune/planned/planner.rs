@@ -1,0 +1,136 @@
+//! A plan for one order of the ops and one set of parameters.
+
+use super::course::Course;
+use super::evict::{self, Choice};
+use super::holds::Holds;
+use super::residence::Residence;
+use super::room::Room;
+use super::schedule::Order;
+use super::updates::Updates;
+use super::{Parameters, orders, recompute, returns, write};
+use crate::plan::{Draft, tflms};
+use crate::simulate::{Origin, OutOfMemory, Program};
+use crate::tune::Judge;
+
+/// Buffers of less than this part of the budget stay.
+const LEAST_PART: f64 = 1.0 / 8192.0;
+
+/// Ops that touch no buffer of this part of the budget run when they like.
+const ORDERED_PART: f64 = 1.0 / 512.0;
+
+/// Plans for one order of the ops.
+pub(super) struct Planner<'a> {
+    course: Course<'a>,
+    holds: Holds,
+    updates: Updates,
+}
+
+impl<'a> Planner<'a> {
+    /// Plans for a program's ops in this order.
+    pub fn new(
+        judge: &Judge<'a>,
+        fixed: &tflms::Parameters,
+        program: &'a Program,
+        order: Order,
+    ) -> Planner<'a> {
+        let mut course = Course::new(judge.outline(), program, order, judge.machine().host_op_seconds);
+        let least = judge.machine().memory.iter().copied().min().unwrap_or(0) as f64;
+        course.filter(fixed);
+        course.cheap_ops = recompute::cheap_ops(&course);
+        let holds = Holds::new(&course, (least * ORDERED_PART) as u64);
+        let updates = Updates::new(&course);
+        Planner { course, holds, updates }
+    }
+
+    /// How many ops a step has.
+    pub fn step_ops(&self) -> u64 {
+        self.course.order.len() as u64
+    }
+
+    /// A plan, and what it leaves in memory; none if the memory is too little.
+    pub fn plan(
+        &self,
+        judge: &Judge,
+        parameters: Parameters,
+        reserves: &[Reserve],
+    ) -> Option<(Draft, Residence<'_>)> {
+        let machine = judge.machine();
+        let budget = |gpu: usize| machine.memory_bytes(gpu).unwrap_or(i64::MAX as u64);
+        let budgets: Vec<u64> = (0..self.course.rooms.len()).map(budget).collect();
+        let limits: Vec<i64> = budgets.iter().map(|&bytes| (bytes as f64 * parameters.fill) as i64).collect();
+        let least = budgets.iter().copied().min().unwrap_or(0) as f64;
+        let is_cheap = recompute::cheap_lives(&self.course, machine, parameters.recompute_below);
+        let choice =
+            Choice { limits: &limits, least_bytes: (least * LEAST_PART) as u64, is_cheap: &is_cheap };
+        let mut residence = Residence::new(&self.course, &self.holds, &self.updates);
+        for reserve in reserves {
+            reserve.add_to(&mut residence, 1);
+        }
+        evict::evict(&mut residence, &choice).ok()?;
+        let all: Vec<i64> =
+            budgets.iter().map(|&bytes| (bytes as f64 * (0.5 + 0.5 * parameters.fill)) as i64).collect();
+        if parameters.recompute_below > 0.0 {
+            recompute::recompute(&mut residence, machine, &all, parameters.recompute_below);
+        }
+        returns::place_triggers(&mut residence, machine, &all);
+        let mut draft = write::draft(&residence);
+        draft.orders.extend(orders::orders(&self.course, &self.holds));
+        Some((draft, residence))
+    }
+}
+
+impl Planner<'_> {
+    /// What to leave free so that the allocator finds room where it found none. The more often it was tried, the longer before.
+    pub fn reserve(
+        &self,
+        judge: &Judge,
+        (draft, rooms): (&Draft, &[Room]),
+        shortage: &OutOfMemory,
+        round: u32,
+    ) -> Option<Reserve> {
+        let course = &self.course;
+        let program = Program::new(course.outline, draft);
+        let mut op = shortage.op?;
+        while let Origin::Signal(before) = program.origin(op) {
+            op = before;
+        }
+        let node = match program.origin(op) {
+            Origin::Op(node) => node,
+            Origin::Recomputation(_, again) => *draft.recomputations[again as usize].triggers.first()?,
+            Origin::SwapIn(tensor, which) | Origin::Swap(tensor, which) => {
+                let swap = draft.swaps.iter().find(|swap| swap.tensor == tensor)?;
+                *swap.uses[which as usize].triggers.first()?
+            }
+            Origin::Copy(tensor) | Origin::SwapOut(tensor) => {
+                course.outline.analysis().graph.producer(tensor)
+            }
+            Origin::Signal(_) => return None,
+        };
+        let place = course.place_of[course.outline.entry(node)? as usize];
+        let width = (course.order.len() as u32 / 128).max(4) << round.min(3);
+        let budget = judge.machine().memory_bytes(shortage.gpu)? as i64;
+        let idle = (budget - rooms[shortage.gpu].at(place)).max(0);
+        Some(Reserve {
+            gpu: shortage.gpu,
+            first: place.saturating_sub(width),
+            end: place.saturating_add(width / 2),
+            bytes: idle + shortage.wanted_bytes as i64 / 2,
+        })
+    }
+}
+
+/// Memory that is left free at some places.
+#[derive(Debug)]
+pub(super) struct Reserve {
+    gpu: usize,
+    first: u32,
+    end: u32,
+    bytes: i64,
+}
+
+impl Reserve {
+    /// Takes the memory so many times.
+    pub fn add_to(&self, residence: &mut Residence, times: i64) {
+        residence.rooms[self.gpu].add(self.first, self.end, self.bytes * times);
+    }
+}
