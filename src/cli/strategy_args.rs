@@ -52,8 +52,8 @@ impl StrategyArgs {
             Some(StrategyName::Planned) if !is_known => Err(Failure::Usage.error(
                 "--strategy planned: the file does not say which ops a step runs: give the op that trains with --train-op",
             )),
-            Some(StrategyName::Tflms) => Ok(Box::new(Tflms { fixed })),
-            None if !is_known => Ok(Box::new(Tflms { fixed })),
+            Some(StrategyName::Tflms) => Ok(Box::new(Tflms::new(fixed))),
+            None if !is_known => Ok(Box::new(Tflms::new(fixed))),
             _ => {
                 let settings = Settings { recompute: !self.no_recompute, effort_seconds: self.effort };
                 Ok(Box::new(Planned { settings, fixed }))

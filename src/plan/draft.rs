@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::{
-    Analysis, Order, OrderReason, Plan, Recomputation, RecomputationInput, RecomputationOutput, Substitute,
-    Swap, SwapIn,
+    Analysis, InitialValue, Order, OrderReason, Plan, Recomputation, RecomputationInput, RecomputationOutput,
+    Substitute, Swap, SwapIn,
 };
 use crate::graph::{Graph, NodeId, TensorId};
 
@@ -17,6 +17,8 @@ pub struct Draft {
     pub orders: Vec<NodeOrder>,
     /// Ops that run a second time. One may read another that stands before it.
     pub recomputations: Vec<OpRecomputation>,
+    /// Values that variables begin with, which go by way of the host, and who gives them to the variables.
+    pub initial_values: Vec<(TensorId, NodeId)>,
 }
 
 /// A swap in numbers.
@@ -74,7 +76,10 @@ pub struct UnknownName {
 impl Draft {
     /// Whether the plan changes nothing.
     pub fn is_empty(&self) -> bool {
-        self.swaps.is_empty() && self.orders.is_empty() && self.recomputations.is_empty()
+        self.swaps.is_empty()
+            && self.orders.is_empty()
+            && self.recomputations.is_empty()
+            && self.initial_values.is_empty()
     }
 
     /// Puts names to the numbers, into a plan.
@@ -117,6 +122,9 @@ impl Draft {
         plan.swaps = self.swaps.into_iter().map(swap).collect();
         plan.orders = self.orders.into_iter().map(order).collect();
         plan.recomputations = self.recomputations.into_iter().map(recomputation).collect();
+        let initial_value =
+            |(tensor, assign)| InitialValue { tensor: tensor_name(tensor), assign: name(assign) };
+        plan.initial_values = self.initial_values.into_iter().map(initial_value).collect();
     }
 
     /// The numbers of a written plan.
@@ -159,6 +167,9 @@ impl Draft {
                 inputs: again.inputs.iter().map(input).collect::<Result<_, _>>()?,
                 outputs: again.outputs.iter().map(output).collect::<Result<_, _>>()?,
             });
+        }
+        for value in &plan.initial_values {
+            draft.initial_values.push((tensor(&value.tensor)?, node(&value.assign)?));
         }
         Ok(draft)
     }

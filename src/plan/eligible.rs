@@ -36,6 +36,19 @@ impl fmt::Display for NotSwappable {
 ///
 /// Why they cannot.
 pub fn swappable(graph: &Graph, variables: &RefVariables, tensor: TensorId) -> Result<(), NotSwappable> {
+    // A copy of a variable's buffer would miss its updates.
+    if is_persistent(graph.op(graph.producer(tensor)).name()) || variables.is_buffer(tensor) {
+        return Err(NotSwappable::Persistent);
+    }
+    movable(graph, tensor)
+}
+
+/// Whether a tensor's bytes can go to the host and back, whatever comes of them meanwhile. Of constants that is all there is to ask.
+///
+/// # Errors
+///
+/// Why they cannot.
+pub fn movable(graph: &Graph, tensor: TensorId) -> Result<(), NotSwappable> {
     let output = graph.output_type(tensor);
     if output.is_ref {
         return Err(NotSwappable::Ref);
@@ -43,13 +56,7 @@ pub fn swappable(graph: &Graph, variables: &RefVariables, tensor: TensorId) -> R
     if output.dtype.size_in_bytes().is_none() {
         return Err(NotSwappable::Type(output.dtype));
     }
-    let producer = graph.producer(tensor);
-    let op = graph.op(producer);
-    // A copy of a variable's buffer would miss its updates.
-    if is_persistent(op.name()) || variables.is_buffer(tensor) {
-        return Err(NotSwappable::Persistent);
-    }
-    if graph.device(producer).is_cpu() || in_host_memory(graph, tensor) {
+    if graph.device(graph.producer(tensor)).is_cpu() || in_host_memory(graph, tensor) {
         return Err(NotSwappable::HostMemory);
     }
     Ok(())

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use analysis::Analysis;
 pub use digest::graph_digest;
 pub use draft::{Draft, NodeOrder, OpRecomputation, TensorSwap, TensorUse, UnknownName};
-pub use eligible::{NotSwappable, swappable};
+pub use eligible::{NotSwappable, movable, swappable};
 pub use filters::{Filters, NameOrType, Refusal};
 pub use recomputable::{NotRecomputable, recomputable};
 pub use ref_variables::guard as guard_ref_variables;
@@ -27,9 +27,9 @@ pub use updates::after_updates;
 pub use without::without_tensor;
 
 /// The version of the plan format that this library writes and reads.
-pub const PLAN_SCHEMA: u32 = 2;
+pub const PLAN_SCHEMA: u32 = 3;
 
-/// The first version, which knew no recomputation; all of it still means the same.
+/// The first version, which knew no recomputation, as the second knew no initial values; all of it still means the same.
 const FIRST_SCHEMA: u32 = 1;
 
 /// What to change in a graph so that it needs less memory on its GPUs.
@@ -52,6 +52,9 @@ pub struct Plan {
     /// Ops that run a second time. One may read another that stands before it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recomputations: Vec<Recomputation>,
+    /// Values that variables begin with, which go by way of the host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub initial_values: Vec<InitialValue>,
 }
 
 /// Which graph a plan is for.
@@ -61,6 +64,19 @@ pub struct GraphIdentity {
     pub nodes: usize,
     /// [`graph_digest`] of it.
     pub digest: String,
+}
+
+/// A constant that goes to a variable by way of the host.
+///
+/// Otherwise the variable shares the constant's memory until its first update, which then takes memory of its own for it: for good, and
+/// in the midst of the first step's tensors. However small, it splits the pool there. A copy is the variable's own
+/// before the first step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InitialValue {
+    /// The value, `node:output`.
+    pub tensor: String,
+    /// The op that gives it to the variable, and reads the copy instead.
+    pub assign: String,
 }
 
 /// A tensor that leaves.
@@ -186,6 +202,7 @@ impl Plan {
             swaps: Vec::new(),
             orders: Vec::new(),
             recomputations: Vec::new(),
+            initial_values: Vec::new(),
         }
     }
 

@@ -7,8 +7,8 @@ use super::names;
 use crate::format::{Edits, Model, Nodes};
 use crate::graph::{ControlFlow, Device, Graph, NodeId, RefVariables, TensorId};
 use crate::plan::{
-    NotRecomputable, Order, Plan, Recomputation, Substitute, Swap, SwapIn, graph_digest, recomputable,
-    swappable,
+    InitialValue, NotRecomputable, Order, Plan, Recomputation, Substitute, Swap, SwapIn, graph_digest,
+    movable, recomputable, swappable,
 };
 use crate::proto::tensorflow::attr_value::{ListValue, Value};
 use crate::proto::tensorflow::{AttrValue, NodeDef};
@@ -55,6 +55,7 @@ pub fn rewrite(model: &Model, graph: &Graph, plan: &Plan) -> Result<Rewritten, R
         returns: HashMap::new(),
         recomputed: Vec::new(),
         times: HashMap::new(),
+        begun: HashMap::new(),
         control_edges: 0,
     };
     for swap in &plan.swaps {
@@ -66,6 +67,9 @@ pub fn rewrite(model: &Model, graph: &Graph, plan: &Plan) -> Result<Rewritten, R
     }
     for (number, again) in plan.recomputations.iter().enumerate() {
         rewriter.recomputation(number, again)?;
+    }
+    for value in &plan.initial_values {
+        rewriter.initial_value(value)?;
     }
     rewriter.orders(&plan.orders)?;
     let inputs = rewriter.inputs.into_iter().map(|(node, inputs)| (node.index(), inputs)).collect();
@@ -91,6 +95,8 @@ struct Rewriter<'a> {
     recomputed: Vec<(NodeId, String)>,
     /// How often each op runs again.
     times: HashMap<NodeId, usize>,
+    /// How many variables begin with each constant.
+    begun: HashMap<TensorId, usize>,
     control_edges: usize,
 }
 
@@ -162,6 +168,36 @@ impl Rewriter<'_> {
             }
         }
         let message = format!("{name}: brings a tensor back from host memory; {ADVICE}");
+        self.add_swap_op(name, tensor, inputs, message);
+        Ok(())
+    }
+
+    /// Lets a variable begin with a copy of a constant.
+    ///
+    /// The copy waits for the variable's handle, as its reader does anyway: Grappler computes it beforehand, and makes one of all equal
+    /// constants that wait for the same.
+    fn initial_value(&mut self, value: &InitialValue) -> Result<(), RewriteError> {
+        let tensor = self.tensor(&value.tensor)?;
+        if let Err(why) = movable(self.graph, tensor) {
+            return Err(RewriteError::NotSwappable { tensor: value.tensor.clone(), why });
+        }
+        let producer = self.graph.producer(tensor);
+        let (node, output) = (self.graph.name(producer), self.graph.output_index(tensor));
+        let number = self.begun.entry(tensor).or_default();
+        let name = names::initial(node, output, *number);
+        *number += 1;
+        let assign = self.node(&value.assign, "an op that assigns")?;
+        self.check_frames(producer, assign)?;
+        if !self.redirect(assign, tensor, &name, names::like) {
+            let (tensor, consumer) = (value.tensor.clone(), value.assign.clone());
+            return Err(RewriteError::NotAConsumer { tensor, consumer });
+        }
+        let variable = self.graph.data_inputs(assign).first().filter(|&&variable| variable != tensor);
+        let variable =
+            variable.map(|&variable| format!("^{}", self.graph.name(self.graph.producer(variable))));
+        self.control_edges += usize::from(variable.is_some());
+        let inputs = [names::input(node, output)].into_iter().chain(variable).collect();
+        let message = format!("{name}: gives a variable memory of its own; {ADVICE}");
         self.add_swap_op(name, tensor, inputs, message);
         Ok(())
     }

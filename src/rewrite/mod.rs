@@ -15,6 +15,9 @@
 //!   inputs, of which some may come from swap-ins and from other such copies. It has one attribute more, `_lms_recompute`,
 //!   so that nothing that merges equal ops takes the two for one.
 //!
+//! - `lms/initial/NODE/OUTPUT_NUMBER` on the host reads a constant, and is read in its place by the op that gives it to a variable. So
+//!   the variable gets a copy, and does not share the constant's memory.
+//!
 //! The swap ops are `PreventGradient`: an identity that passes the buffer on without a copy, that Grappler neither
 //! removes nor moves in any configuration, and that fails with its message where someone differentiates through a
 //! swap. Two of them are never merged, since their messages differ.

@@ -12,9 +12,12 @@ const ORDER: &str = "lms/order/";
 /// Where second runs of ops are.
 const RECOMPUTE: &str = "lms/recompute/";
 
+/// Where copies of initial values are.
+const INITIAL: &str = "lms/initial/";
+
 /// Whether a node of this name was added by a rewrite.
 pub fn is_added(name: &str) -> bool {
-    [SWAP_IN, SWAP_OUT, ORDER, RECOMPUTE].iter().any(|scope| name.starts_with(scope))
+    [SWAP_IN, SWAP_OUT, ORDER, RECOMPUTE, INITIAL].iter().any(|scope| name.starts_with(scope))
 }
 
 /// The first added node of a graph.
@@ -28,6 +31,10 @@ pub(super) fn swap_in(node: &str, output: u32, number: usize) -> String {
 
 pub(super) fn swap_out(node: &str, output: u32) -> String {
     format!("{SWAP_OUT}{node}/{output}")
+}
+
+pub(super) fn initial(node: &str, output: u32, number: usize) -> String {
+    format!("{INITIAL}{node}/{output}_{number}")
 }
 
 pub(super) fn order(number: usize) -> String {

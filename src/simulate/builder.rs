@@ -389,11 +389,13 @@ impl<'a> Builder<'a> {
         let rows = |pairs: &[(u32, u32)]| {
             Rows::group(self.ops.len(), || pairs.iter().map(|&(row, value)| (row as usize, value)), NONE)
         };
+        let beginning = &self.outline.beginning;
+        let initial = if self.draft.initial_values.is_empty() { &beginning.shared } else { &beginning.own };
         Program {
             reads: rows(&self.reads),
             successors: rows(&self.edges),
             persistent: self.outline.persistent.clone(),
-            initial: self.outline.initial.clone(),
+            initial: initial.clone(),
             tensors: self.tensors,
             ops: self.ops,
         }

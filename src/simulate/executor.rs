@@ -310,13 +310,14 @@ impl<'a, O: Observer> Run<'a, O> {
         let copied = self.program.tensors.get(entry.first_tensor as usize).filter(|_| entry.tensors > 0);
         let bytes = copied.map_or(0, |tensor| tensor.content_bytes);
         let is_swap = bytes > 0;
+        let unevenness = self.machine.unevenness(op);
+        let latency = self.machine.link_latency_seconds;
         let end = match (entry.from, entry.to) {
             (Place::Gpu(gpu), to) => {
                 let rate = self.machine.out_bytes_per_second;
-                let latency = self.machine.link_latency_seconds;
                 let engine = &mut self.gpus[usize::from(gpu)];
                 let start = self.host_seconds.max(engine.out).max(engine.compute);
-                let seconds = latency + bytes as f64 / rate;
+                let seconds = (latency + bytes as f64 / rate) * unevenness;
                 engine.out = start + seconds;
                 engine.outcome.out_bytes += if to == Place::Host { bytes } else { 0 };
                 if is_swap {
@@ -327,10 +328,9 @@ impl<'a, O: Observer> Run<'a, O> {
             }
             (Place::Host, Place::Gpu(gpu)) => {
                 let rate = self.machine.in_bytes_per_second;
-                let latency = self.machine.link_latency_seconds;
                 let engine = &mut self.gpus[usize::from(gpu)];
                 let start = self.host_seconds.max(engine.into).max(engine.compute);
-                let seconds = latency + bytes as f64 / rate;
+                let seconds = (latency + bytes as f64 / rate) * unevenness;
                 engine.into = start + seconds;
                 engine.outcome.in_bytes += bytes;
                 if is_swap {
@@ -341,7 +341,7 @@ impl<'a, O: Observer> Run<'a, O> {
             }
             (Place::Host, Place::Host) => self.host_seconds,
         };
-        let noticed = end + self.machine.notice_seconds;
+        let noticed = end + self.machine.notice_seconds * unevenness;
         self.event_count += 1;
         // The bits of times that are not negative have the order of the times.
         self.events.push(Reverse((noticed.to_bits(), self.event_count, op)));

@@ -3,24 +3,40 @@
 //! A session that trains has first run an initializer, whose own tensors lay between the variables that it made: these leave
 //! holes. Variables that begin as constants share the constants' memory, and get their own where there is room in the middle
 //! of the first step. So the pool of the second step is not one free region behind the variables, and less memory is of
-//! use than it holds.
+//! use than it holds. A plan can let the constants go to their variables by way of the host, which gives each variable memory of its own
+//! from the start.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::persistent::Persistent;
 use super::{Machine, Observer, OpCost, Outline, Program, simulate};
-use crate::graph::{Graph, NodeId};
+use crate::graph::{Graph, NodeId, TensorId};
 use crate::order::{Place, Placement};
-use crate::plan::{Analysis, Draft};
+use crate::plan::{Analysis, Draft, movable};
+
+/// What a session's pools look like when it has begun.
+#[derive(Debug, Default)]
+pub(super) struct Beginning {
+    /// Where variables that begin as constants get their own memory in the first step.
+    pub shared: Arc<Initial>,
+    /// Where they have it from the start, because the constants go to them by way of the host.
+    pub own: Arc<Initial>,
+    /// These constants, and the ops that give them to the variables.
+    pub values: Vec<(TensorId, NodeId)>,
+}
 
 /// What an initializer and the first step do to the pools.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Initial {
     /// For each GPU what is taken and given back before the first step.
     pub events: Vec<Vec<PoolEvent>>,
-    /// What the first step takes for good: by the op that does so, an entry of the step's programs.
-    pub late: HashMap<u32, (u16, u64)>,
+    /// What the first step takes for good.
+    pub late: TakenLate,
 }
+
+/// GPU and bytes by the op that takes them, an entry of the step's programs.
+type TakenLate = HashMap<u32, (u16, u64)>;
 
 /// What happens to a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +47,7 @@ pub(super) enum PoolEvent {
     Give(u32),
 }
 
-impl Initial {
+impl Beginning {
     /// Follows the initializer of a graph: all first assignments that do not read a file or what is fed. `entry` is an op's entry in
     /// the step's programs.
     pub fn of(
@@ -39,7 +55,7 @@ impl Initial {
         placement: &Placement,
         persistent: &Persistent,
         entry: impl Fn(NodeId) -> Option<u32>,
-    ) -> Initial {
+    ) -> Beginning {
         let graph = analysis.graph;
         let assigns = first_assigns(graph, &entry);
         let mut recorder = Recorder::new(placement.gpus().len());
@@ -48,30 +64,54 @@ impl Initial {
         }
         let targets: Vec<NodeId> = assigns.values().copied().collect();
         let assigned = recorder.run(analysis, placement, targets);
-        let mut late = HashMap::new();
+        let mut late = TakenLate::default();
+        // The same without those that can have memory of their own from the start.
+        let mut still_late = TakenLate::default();
+        let mut values: Vec<(TensorId, NodeId)> = Vec::new();
+        let mut own: Vec<(u16, u64)> = Vec::new();
         for variable in &persistent.variables {
-            let assign = assigns.get(&variable.node);
-            if variable.is_shared {
-                let update = graph
-                    .outputs(variable.node)
-                    .flat_map(|handle| graph.uses(handle))
-                    .map(|reader| reader.node)
-                    .filter(|&node| updates(graph, node))
-                    .filter_map(&entry)
-                    .min();
-                if let Some(update) = update {
-                    let (_, bytes) = late.entry(update).or_insert((variable.gpu, 0));
-                    *bytes += variable.bytes;
+            let assign = assigns.get(&variable.node).copied();
+            if !variable.is_shared {
+                if assign.is_none_or(|assign| !assigned.contains(&assign)) {
+                    recorder.keep(variable.gpu, variable.bytes);
                 }
-            } else if assign.is_none_or(|assign| !assigned.contains(assign)) {
-                recorder.keep(variable.gpu, variable.bytes);
+                continue;
+            }
+            let Some(update) = first_update(graph, variable.node, &entry) else { continue };
+            let add_to =
+                |late: &mut TakenLate| late.entry(update).or_insert((variable.gpu, 0)).1 += variable.bytes;
+            add_to(&mut late);
+            let value = assign.and_then(|assign| Some((*graph.data_inputs(assign).get(1)?, assign)));
+            match value.filter(|&(tensor, _)| movable(graph, tensor).is_ok()) {
+                Some(value) => {
+                    values.push(value);
+                    own.push((variable.gpu, variable.bytes));
+                }
+                None => add_to(&mut still_late),
             }
         }
-        for &(gpu, bytes) in &persistent.constants {
-            recorder.keep(gpu, bytes);
+        let constants = |mut recorder: Recorder| {
+            for &(gpu, bytes) in &persistent.constants {
+                recorder.keep(gpu, bytes);
+            }
+            recorder.events
+        };
+        let mut with_own = recorder.clone();
+        for (gpu, bytes) in own {
+            with_own.keep(gpu, bytes);
         }
-        Initial { events: recorder.events, late }
+        Beginning {
+            shared: Arc::new(Initial { events: constants(recorder), late }),
+            own: Arc::new(Initial { events: constants(with_own), late: still_late }),
+            values,
+        }
     }
+}
+
+/// The first op of a step that writes to a resource variable.
+fn first_update(graph: &Graph, variable: NodeId, entry: impl Fn(NodeId) -> Option<u32>) -> Option<u32> {
+    let readers = graph.outputs(variable).flat_map(|handle| graph.uses(handle)).map(|reader| reader.node);
+    readers.filter(|&node| updates(graph, node)).filter_map(entry).min()
 }
 
 /// Whether an op writes to a resource variable that it takes.
@@ -106,6 +146,7 @@ fn first_assigns(graph: &Graph, entry: impl Fn(NodeId) -> Option<u32>) -> HashMa
 }
 
 /// Writes down what happens to the pools.
+#[derive(Clone)]
 struct Recorder {
     events: Vec<Vec<PoolEvent>>,
     count: u32,

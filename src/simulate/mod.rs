@@ -48,7 +48,12 @@ pub struct Machine {
     pub one_thread: bool,
     /// Whether the host computes itself, as with the software GPU, and so never runs ahead.
     pub synchronous: bool,
+    /// Whether each copy is faster or slower than it should be, up to [`UNEVENNESS`] times, and by what chance.
+    pub uneven_copies: Option<u64>,
 }
+
+/// How many times longer or shorter an uneven copy takes, at most.
+const UNEVENNESS: f64 = 4.0;
 
 /// How long a host takes to notice the end of a copy. TensorFlow asks its events in turns; between the copy and the op that it lets
 /// run, some 0.1 ms were seen on the software GPU.
@@ -77,6 +82,7 @@ impl Machine {
             // The software GPU's figures are those of one thread, as only these repeat.
             one_thread: profile.synchronous_kernels,
             synchronous: profile.synchronous_kernels,
+            uneven_copies: None,
         }
     }
 
@@ -91,6 +97,7 @@ impl Machine {
             notice_seconds: 0.0,
             one_thread: true,
             synchronous: true,
+            uneven_copies: None,
         }
     }
 
@@ -108,6 +115,23 @@ impl Machine {
             notice_seconds: self.notice_seconds * times,
             ..self.clone()
         }
+    }
+
+    /// The same with copies of which each takes longer or shorter than it should, by chance; the same
+    /// ones for the same `seed`, none without one.
+    pub fn with_uneven_copies(&self, seed: Option<u64>) -> Machine {
+        Machine { uneven_copies: seed, ..self.clone() }
+    }
+
+    /// How many times as long as it should a copy takes.
+    fn unevenness(&self, copy: u32) -> f64 {
+        let Some(seed) = self.uneven_copies else { return 1.0 };
+        // One round of SplitMix64 (Steele, Lea and Flood, 2014), whose upper bits become a part of one.
+        let mut bits = (seed << 32 | u64::from(copy)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let part = (bits ^ bits >> 31) as f64 / u64::MAX as f64;
+        UNEVENNESS.powf(2.0 * part - 1.0)
     }
 
     /// The memory of a GPU in bytes; none if it has no end.

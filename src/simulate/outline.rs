@@ -2,9 +2,8 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::Arc;
 
-use super::initial::Initial;
+use super::initial::Beginning;
 use super::late::Late;
 use super::persistent::Persistent;
 use super::program::{Buffer, NONE, buffer};
@@ -27,7 +26,7 @@ pub struct Outline<'a> {
     pub(super) seconds: Vec<f64>,
     pub(super) workspace_bytes: Vec<u64>,
     pub(super) persistent: Vec<Vec<u64>>,
-    pub(super) initial: Arc<Initial>,
+    pub(super) beginning: Beginning,
 }
 
 /// What is run.
@@ -112,17 +111,17 @@ impl<'a> Outline<'a> {
         let costs: Vec<OpCost> = order.iter().map(|&node| cost(node)).collect();
         let runs = |node: NodeId| place_of[node.index()] != NONE;
         let persistent = Persistent::of(analysis, placement, &constant, runs);
-        let initial = match kind {
-            Kind::Step => Initial::of(analysis, placement, &persistent, |node| {
+        let beginning = match kind {
+            Kind::Step => Beginning::of(analysis, placement, &persistent, |node| {
                 Some(place_of[node.index()]).filter(|&place| place != NONE)
             }),
-            Kind::Initializer => Initial::default(),
+            Kind::Initializer => Beginning::default(),
         };
         Ok(Outline {
             analysis,
             placement,
             persistent: persistent.sizes(placement.gpus().len()),
-            initial: Arc::new(initial),
+            beginning,
             liveness,
             place_of,
             late,
@@ -140,6 +139,11 @@ impl<'a> Outline<'a> {
     /// Where ops run and tensors lie.
     pub fn placement(&self) -> &'a Placement {
         self.placement
+    }
+
+    /// The constants that variables begin with and share memory with until their first update, and the ops that give them to these.
+    pub fn initial_values(&self) -> &[(TensorId, NodeId)] {
+        &self.beginning.values
     }
 
     /// The step's ops in the order in which TensorFlow lists them.

@@ -3,8 +3,14 @@
 use crate::plan::Draft;
 use crate::simulate::{CHUNK_BYTES, Machine, NoObserver, OutOfMemory, Outcome, Outline, Program, simulate};
 
-/// How much slower than predicted copies may turn out, and still a plan must fit.
-const SLOWNESS: [f64; 3] = [4.0, 2.0, 0.5];
+/// How much slower than predicted copies may turn out, with each one by chance again slower or faster, and still a plan must fit.
+const TIMINGS: [(f64, Option<u64>); 4] = [(4.0, Some(0)), (2.0, Some(1)), (1.0, Some(2)), (0.5, None)];
+
+/// Of such timings, how many more a plan is tried with that is to stay.
+const MORE_TIMINGS: u64 = 8;
+
+/// How much slower copies turn out in these, in turn.
+const MORE_SLOWNESS: [f64; 3] = [4.0, 1.0, 2.0];
 
 /// No GPU has more.
 const MOST_BYTES: u64 = 1 << 50;
@@ -41,8 +47,8 @@ impl<'a> Judge<'a> {
 
     /// Simulates a step with a plan.
     ///
-    /// When copies end decides what is in memory at the same time, and no profile knows a link that well. So for a careful
-    /// judge a plan fits only if it fits with copies that are slower and faster than they should be, too.
+    /// When copies end decides what is in memory at the same time, and what lies where; and no profile knows a link that well. So for
+    /// a careful judge a plan fits only if it fits with copies that are slower and faster than they should be, too.
     ///
     /// # Errors
     ///
@@ -68,13 +74,38 @@ impl<'a> Judge<'a> {
         if !is_wanted(&outcome) {
             return Ok(None);
         }
-        if self.is_careful && !draft.is_empty() {
-            for slowness in SLOWNESS {
-                self.simulations += 1;
-                simulate(&program, &self.machine.with_slower_copies(slowness), &mut NoObserver)?;
-            }
-        }
+        self.try_timings(&program, draft, TIMINGS)?;
         Ok(Some(outcome))
+    }
+
+    /// Tries a plan with more timings of its copies than those that each plan is judged with. One that was picked among many because
+    /// it fits may do so by luck.
+    ///
+    /// # Errors
+    ///
+    /// If it does not fit with one of them.
+    pub fn endures(&mut self, draft: &Draft) -> Result<(), OutOfMemory> {
+        let known = TIMINGS.len() as u64;
+        let chances = (known..known + MORE_TIMINGS).map(Some);
+        let program = Program::new(self.outline, draft);
+        self.try_timings(&program, draft, MORE_SLOWNESS.into_iter().cycle().zip(chances))
+    }
+
+    fn try_timings(
+        &mut self,
+        program: &Program,
+        draft: &Draft,
+        timings: impl IntoIterator<Item = (f64, Option<u64>)>,
+    ) -> Result<(), OutOfMemory> {
+        if !self.is_careful || draft.is_empty() {
+            return Ok(());
+        }
+        for (slowness, chance) in timings {
+            let machine = self.machine.with_slower_copies(slowness).with_uneven_copies(chance);
+            self.simulations += 1;
+            simulate(program, &machine, &mut NoObserver)?;
+        }
+        Ok(())
     }
 
     /// The least memory in bytes in which a step with a plan runs on one GPU (the others have as much), fragmentation included;

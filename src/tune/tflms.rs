@@ -7,6 +7,7 @@
 
 use super::rank::{self, Rank};
 use super::{Found, Judge, Strategy};
+use crate::graph::{NodeId, TensorId};
 use crate::plan::tflms::{Parameters, SyncMode, TflmsError, draft};
 use crate::simulate::Outcome;
 
@@ -27,6 +28,8 @@ const BISECTIONS: u32 = 4;
 pub struct Tflms {
     /// What is not searched: filters, devices, the mode.
     pub fixed: Parameters,
+    /// The initial values that go to their variables by way of the host; with TFLMSv2 none do.
+    pub(super) initial_values: Vec<(TensorId, NodeId)>,
 }
 
 impl Strategy for Tflms {
@@ -40,13 +43,18 @@ impl Strategy for Tflms {
 }
 
 impl Tflms {
+    /// Searches what is not fixed.
+    pub fn new(fixed: Parameters) -> Tflms {
+        Tflms { fixed, initial_values: Vec::new() }
+    }
+
     /// The best plan that it finds with which a step takes at most so long.
     pub(super) fn find_within(
         &self,
         judge: &mut Judge,
         most_seconds: f64,
     ) -> Result<Option<Found>, TflmsError> {
-        let mut search = Search { judge, most_seconds, best: None };
+        let mut search = Search { judge, most_seconds, initial_values: &self.initial_values, best: None };
         let levels = search.judge.outline().analysis().levels.count() as u32;
         let grid = thresholds(levels);
         for sync_mode in modes() {
@@ -91,13 +99,16 @@ struct Search<'a, 'b> {
     judge: &'a mut Judge<'b>,
     /// Slower steps are of no use.
     most_seconds: f64,
+    /// As in [`Tflms`].
+    initial_values: &'a [(TensorId, NodeId)],
     best: Option<(Parameters, Found)>,
 }
 
 impl Search<'_, '_> {
     /// Judges parameters; keeps them if they fit and are better than all before. Whether they are.
     fn attempt(&mut self, parameters: Parameters) -> Result<bool, TflmsError> {
-        let draft = draft(self.judge.outline().analysis(), &parameters)?;
+        let mut draft = draft(self.judge.outline().analysis(), &parameters)?;
+        draft.initial_values = self.initial_values.to_vec();
         let is_better = |outcome: &Outcome| {
             let best = self.best.as_ref().map(|(_, best)| rank(&best.outcome));
             outcome.step_seconds <= self.most_seconds && best.is_none_or(|best| rank(outcome) < best)

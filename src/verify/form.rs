@@ -19,13 +19,13 @@ pub(super) fn check(graph: &Graph<'_>, outputs: &mut Outputs, report: &mut Repor
     for node in graph.ids() {
         match graph.role(node) {
             Role::Original => {}
-            Role::SwapIn | Role::SwapOut => swap(graph, outputs, node, report),
+            Role::SwapIn | Role::SwapOut | Role::Initial => swap(graph, outputs, node, report),
             Role::Order => order(graph, node, report),
             // It has the form of another node, and a rule of its own.
             Role::Recomputed => {}
             Role::Unknown => report.add(ViolationKind::UnknownAddedOp, || {
-                let expected =
-                    "a name that begins with lms/swap_in/, lms/swap_out/, lms/order/ or lms/recompute/";
+                let expected = "a name that begins with lms/swap_in/, lms/swap_out/, lms/order/, lms/recompute/ or \
+                                lms/initial/";
                 ([graph.name(node)], expected.to_string(), format!("a {}", graph.nodes.op(node as usize)))
             }),
         }
@@ -85,10 +85,15 @@ fn swapped_tensor(graph: &Graph<'_>, node: NodeId, report: &mut Report) -> Optio
 
 fn name_matches(graph: &Graph<'_>, node: NodeId, tensor: Tensor, report: &mut Report) {
     let name = graph.name(node);
-    let Some(AddedName::SwapIn(owner, output) | AddedName::SwapOut(owner, output)) = AddedName::parse(name)
+    let Some(
+        AddedName::SwapIn(owner, output)
+        | AddedName::SwapOut(owner, output)
+        | AddedName::Initial(owner, output),
+    ) = AddedName::parse(name)
     else {
         let expected = match graph.role(node) {
             Role::SwapIn => "a name lms/swap_in/<node>/<output>_<use>",
+            Role::Initial => "a name lms/initial/<node>/<output>_<number>",
             _ => "a name lms/swap_out/<node>/<output>",
         };
         report.add(ViolationKind::AddedName, || ([name], expected.to_string(), "another form".to_string()));

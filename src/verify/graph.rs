@@ -5,7 +5,9 @@
 //! one graph serves for both.
 
 use super::copies::Copies;
-use super::names::{Input, NameMap, ORDER_PREFIX, RECOMPUTED_PREFIX, SWAP_IN_PREFIX, SWAP_OUT_PREFIX};
+use super::names::{
+    INITIAL_PREFIX, Input, NameMap, ORDER_PREFIX, RECOMPUTED_PREFIX, SWAP_IN_PREFIX, SWAP_OUT_PREFIX,
+};
 use super::op_facts::{Flow, OpFacts, OpTable};
 use super::report::{Report, ViolationKind};
 use super::same_nodes;
@@ -33,6 +35,8 @@ pub(super) enum Role {
     Order,
     /// A second copy of an original node.
     Recomputed,
+    /// A copy of what a variable begins with.
+    Initial,
     /// Under `lms/`, but none of the above.
     Unknown,
 }
@@ -45,13 +49,14 @@ impl Role {
             (SWAP_OUT_PREFIX, Role::SwapOut),
             (ORDER_PREFIX, Role::Order),
             (RECOMPUTED_PREFIX, Role::Recomputed),
+            (INITIAL_PREFIX, Role::Initial),
         ];
         kinds.into_iter().find(|(prefix, _)| name.starts_with(prefix)).map_or(Role::Unknown, |(_, role)| role)
     }
 
     /// Whether output 0 is the tensor that the op's data input is.
     pub fn is_swap(self) -> bool {
-        matches!(self, Role::SwapIn | Role::SwapOut)
+        matches!(self, Role::SwapIn | Role::SwapOut | Role::Initial)
     }
 }
 

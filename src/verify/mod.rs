@@ -13,6 +13,7 @@
 //! * `lms/recompute/<node>/<number>`: a second copy of the node, whose outputs are read in place of the node's. It has
 //!   the node's op, device and attributes, the mark `_lms_recompute` with the number, inputs that lead back to what the
 //!   node reads, the node's control inputs, and triggers.
+//! * `lms/initial/<node>/<output>_<number>`: the same as a swap-in, of what a variable begins with.
 //!
 //! # Kinds of violations
 //!
@@ -178,9 +179,10 @@ fn count(graph: &Graph<'_>) -> Verified {
             Role::SwapOut => verified.swap_outs += 1,
             Role::Order => verified.order_ops += 1,
             Role::Recomputed => verified.recomputed_ops += 1,
+            Role::Initial => verified.initial_values += 1,
             Role::Unknown => {}
         }
-        if graph.role(node).is_swap() {
+        if matches!(graph.role(node), Role::SwapIn | Role::SwapOut) {
             swapped.extend(graph.origins(node));
         }
         if graph.is_original(node) {

@@ -105,6 +105,8 @@ pub(super) enum AddedName<'a> {
     Order,
     /// `lms/recompute/<node>/<number>`.
     Recomputed(&'a str, u32),
+    /// `lms/initial/<node>/<output>_<number>`.
+    Initial(&'a str, u32),
 }
 
 /// Where the names of all added ops begin.
@@ -118,15 +120,23 @@ pub(super) const SWAP_OUT_PREFIX: &str = "lms/swap_out/";
 pub(super) const ORDER_PREFIX: &str = "lms/order/";
 /// See [`SWAP_IN_PREFIX`].
 pub(super) const RECOMPUTED_PREFIX: &str = "lms/recompute/";
+/// See [`SWAP_IN_PREFIX`].
+pub(super) const INITIAL_PREFIX: &str = "lms/initial/";
 
 impl<'a> AddedName<'a> {
     /// Reads the name of an added op.
     pub fn parse(name: &'a str) -> Option<AddedName<'a>> {
-        if let Some(rest) = name.strip_prefix(SWAP_IN_PREFIX) {
+        let copy = |rest: &'a str| {
             let (node, tensor) = rest.rsplit_once('/')?;
             let (output, nth) = tensor.split_once('_')?;
             number(nth)?;
-            return Some(AddedName::SwapIn(node, number(output)?));
+            Some((node, number(output)?))
+        };
+        if let Some(rest) = name.strip_prefix(SWAP_IN_PREFIX) {
+            return copy(rest).map(|(node, output)| AddedName::SwapIn(node, output));
+        }
+        if let Some(rest) = name.strip_prefix(INITIAL_PREFIX) {
+            return copy(rest).map(|(node, output)| AddedName::Initial(node, output));
         }
         if let Some(rest) = name.strip_prefix(SWAP_OUT_PREFIX) {
             let (node, output) = rest.rsplit_once('/')?;
@@ -182,10 +192,20 @@ mod tests {
     fn the_names_of_added_ops_say_what_they_are() {
         assert_eq!(AddedName::parse("lms/swap_in/a/b/1_2"), Some(AddedName::SwapIn("a/b", 1)));
         assert_eq!(AddedName::parse("lms/swap_out/a/b/1"), Some(AddedName::SwapOut("a/b", 1)));
+        assert_eq!(AddedName::parse("lms/initial/a/b/1_2"), Some(AddedName::Initial("a/b", 1)));
         assert_eq!(AddedName::parse("lms/order/7"), Some(AddedName::Order));
         assert_eq!(AddedName::parse("lms/recompute/a/b/10"), Some(AddedName::Recomputed("a/b", 10)));
         assert_eq!(AddedName::parse("lms/recompute/a/0"), Some(AddedName::Recomputed("a", 0)));
-        for other in ["lms/swap_in/a/0", "lms/swap_in/0_0", "lms/order/", "lms/order/x", "lms/", "a"] {
+        for other in [
+            "lms/swap_in/a/0",
+            "lms/swap_in/0_0",
+            "lms/initial/0_0",
+            "lms/initial/a/0",
+            "lms/order/",
+            "lms/order/x",
+            "lms/",
+            "a",
+        ] {
             assert_eq!(AddedName::parse(other), None, "{other}");
         }
         for other in ["", "a", "a/", "a/x", "a/-1", "a/07", "/0", "0", "a/0:1"] {

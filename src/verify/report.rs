@@ -19,6 +19,8 @@ pub struct Verified {
     pub recomputed_ops: usize,
     /// Different original nodes that have second copies.
     pub recomputed_nodes: usize,
+    /// Copies of what variables begin with.
+    pub initial_values: usize,
     /// Different tensors that leave.
     pub swapped_tensors: usize,
     /// Data inputs of original nodes that read an added op in place of the tensor.

@@ -94,6 +94,31 @@ fn deeplab_trains_in_a_pool_that_is_too_small_for_the_original() {
     train(&DEEPLAB, &[&flags[..], &["--rewrite"]].concat());
 }
 
+/// Variables that share a constant's memory get their own in the midst of the first step's tensors, where they part the pool. Those
+/// that begin by way of the host have theirs before.
+#[test]
+fn variables_with_memory_of_their_own_do_not_part_the_pool() {
+    if !ready() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("plan.json").display().to_string();
+    let model = format!("testdata/{}.meta", RESNET.model);
+    let planned = Command::new(env!("CARGO_BIN_EXE_lms-tune"))
+        .args([&model, "--gpu-mem", "233MiB", "--memory-ratio", "1", "--device-profile", "soft", "-o", &path])
+        .output();
+    assert!(planned.unwrap().status.success());
+    let mut plan: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    assert!(plan["initial_values"].as_array().unwrap().len() > 100);
+    let flags = ["--device", "soft:231MiB", "--plan", &path];
+    let original = train(&RESNET, &["--device", "soft"]);
+    assert_eq!(train(&RESNET, &flags)["losses"], original["losses"]);
+    plan.as_object_mut().unwrap().remove("initial_values");
+    fs::write(&path, plan.to_string()).unwrap();
+    let failed = try_to_train(&RESNET, &flags);
+    assert_eq!(failed.status.code(), Some(3), "{}", String::from_utf8_lossy(&failed.stderr));
+}
+
 /// Without triggers everything comes back as soon as it has left: all bytes move, and nothing is gained.
 #[test]
 fn swap_ins_without_triggers_gain_nothing() {

@@ -28,6 +28,9 @@ pub struct Report {
     /// Only named where there are some.
     #[serde(skip_serializing_if = "is_zero")]
     recomputed_ops: usize,
+    /// The same.
+    #[serde(skip_serializing_if = "is_zero")]
+    initial_values: usize,
     pub control_edges: usize,
     pub verified: bool,
     pub seconds: Seconds,
@@ -151,6 +154,7 @@ impl Report {
             devices: traffic_by_device(analysis, plan),
             total,
             recomputed_ops: plan.recomputations.len(),
+            initial_values: plan.initial_values.len(),
             control_edges: 0,
             verified: false,
             seconds: Seconds::default(),
@@ -237,6 +241,9 @@ impl Display for Report {
         }
         if self.recomputed_ops > 0 {
             row(f, "run again", format_args!("{} ops", count(self.recomputed_ops)))?;
+        }
+        if self.initial_values > 0 {
+            row(f, "by way of host", format_args!("{} initial values", count(self.initial_values)))?;
         }
         row(f, "control edges", count(self.control_edges))?;
         if self.devices.len() > 1 {

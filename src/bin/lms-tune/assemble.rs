@@ -66,6 +66,7 @@ impl Facts<'_> {
             recomputed_ops: draft.recomputations.len(),
             recompute_seconds: draft.recomputations.iter().map(|again| self.outline.seconds(again.op)).sum(),
             order_edges: draft.orders.len(),
+            initial_values: draft.initial_values.len(),
             parameters: parameters.clone(),
             simulations: tuning.simulations,
             seconds: self.start.elapsed().as_secs_f64(),

@@ -57,6 +57,7 @@ pub struct Report {
     pub recomputed_ops: usize,
     pub recompute_seconds: f64,
     pub order_edges: usize,
+    pub initial_values: usize,
     pub parameters: serde_json::Value,
     pub simulations: u32,
     pub seconds: f64,
@@ -147,6 +148,9 @@ impl Report {
         }
         if self.order_edges > 0 {
             parts.push(format!("{} ops wait for others", self.order_edges));
+        }
+        if self.initial_values > 0 {
+            parts.push(format!("{} variables begin by way of the host", self.initial_values));
         }
         let parameter = |name: &str| self.parameters.get(name).map(ToString::to_string).unwrap_or_default();
         let made_with = match &*self.strategy {

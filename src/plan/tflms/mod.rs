@@ -92,8 +92,7 @@ pub fn draft(analysis: &Analysis, parameters: &Parameters) -> Result<Draft, Tflm
         return Err(TflmsError::UnknownStep);
     }
     let planner = Planner::new(analysis, parameters)?;
-    let mut draft =
-        Draft { swaps: planner.swaps(), orders: serialize::orders(&planner), recomputations: Vec::new() };
+    let mut draft = Draft { swaps: planner.swaps(), orders: serialize::orders(&planner), ..Draft::default() };
     ref_variables::guard(analysis, &mut draft);
     Ok(draft)
 }

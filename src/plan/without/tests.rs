@@ -35,6 +35,7 @@ fn draft() -> Draft {
             run(7, &[(6, Recomputation(2)), (3, SwapIn(2))], &[(7, &[25, 26])]),
         ],
         orders: vec![],
+        initial_values: vec![],
     }
 }
 

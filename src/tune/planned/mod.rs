@@ -133,7 +133,10 @@ impl Strategy for Planned {
         let own = search.finish(most_ops as u64);
         let most_seconds =
             own.as_ref().map_or(f64::INFINITY, |own| own.outcome.step_seconds * WORTH_IMPROVING);
-        let by_thresholds = Tflms { fixed: self.fixed.clone() }.find_within(judge, most_seconds)?;
+        let initial_values = outline.initial_values().to_vec();
+        let tflms = Tflms { fixed: self.fixed.clone(), initial_values };
+        let by_thresholds = tflms.find_within(judge, most_seconds)?;
+        let by_thresholds = by_thresholds.filter(|found| judge.endures(&found.draft).is_ok());
         Ok(match (own, by_thresholds) {
             (Some(own), Some(other)) => Some(safer(own, other)),
             (own, by_thresholds) => own.or(by_thresholds),

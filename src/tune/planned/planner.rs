@@ -75,6 +75,7 @@ impl<'a> Planner<'a> {
         returns::place_triggers(&mut residence, machine, &all);
         let mut draft = write::draft(&residence);
         draft.orders.extend(orders::orders(&self.course, &self.holds));
+        draft.initial_values = self.course.outline.initial_values().to_vec();
         Some((draft, residence))
     }
 }

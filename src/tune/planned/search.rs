@@ -48,19 +48,22 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
             if self.is_over() {
                 return;
             }
-            let Some((draft, residence)) = planner.plan(self.judge, parameters, &reserves) else { return };
-            match self.judge(&draft) {
-                Ok(outcome) => {
-                    let mut candidate = Candidate { draft, outcome, residence };
+            let Some((mut draft, mut residence)) = planner.plan(self.judge, parameters, &reserves) else {
+                return;
+            };
+            match self.wanted(&mut draft) {
+                Ok(None) => return,
+                Ok(Some((place, outcome))) => {
                     for reserve in &reserves {
-                        reserve.add_to(&mut candidate.residence, -1);
+                        reserve.add_to(&mut residence, -1);
                     }
-                    return self.keep(candidate, parameters);
+                    self.best.insert(place, (parameters, Candidate { draft, outcome, residence }));
+                    self.best.truncate(CANDIDATES);
+                    return;
                 }
                 Err(shortage) => {
-                    let Some(reserve) =
-                        planner.reserve(self.judge, (&draft, &residence.rooms), &shortage, round)
-                    else {
+                    let rooms = &residence.rooms;
+                    let Some(reserve) = planner.reserve(self.judge, (&draft, rooms), &shortage, round) else {
                         return;
                     };
                     reserves.push(reserve);
@@ -82,35 +85,33 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
         result
     }
 
-    /// Keeps a plan that is among the best so far, and another one than these.
-    fn keep(&mut self, mut candidate: Candidate<'c>, parameters: Parameters) {
-        if self.place_of(&candidate).is_none() {
-            return;
+    /// What comes of a plan that is among the best so far, and another one than these, and its place among them. Reads and updates
+    /// of ref variables are in order in it then.
+    fn wanted(&mut self, draft: &mut Draft) -> Result<Option<(usize, Outcome)>, OutOfMemory> {
+        let outcome = self.judge(draft)?;
+        if self.place_of(&outcome).is_none() {
+            return Ok(None);
         }
-        if !self.guard(&mut candidate) {
-            return;
-        }
-        if let Some(place) = self.place_of(&candidate) {
-            self.best.insert(place, (parameters, candidate));
-            self.best.truncate(CANDIDATES);
-        }
+        let outcome = self.guard(draft)?.unwrap_or(outcome);
+        let Some(place) = self.place_of(&outcome) else { return Ok(None) };
+        self.count(|judge| judge.endures(draft))?;
+        Ok(Some((place, outcome)))
     }
 
-    /// Adds what keeps reads and updates of ref variables in order; whether it still fits.
-    fn guard(&mut self, candidate: &mut Candidate) -> bool {
+    /// Adds what keeps reads and updates of ref variables in order; what comes of that, if there are any.
+    fn guard(&mut self, draft: &mut Draft) -> Result<Option<Outcome>, OutOfMemory> {
         let analysis = self.judge.outline().analysis();
         if analysis.ref_variables.all().is_empty() {
-            return true;
+            return Ok(None);
         }
-        guard_ref_variables(analysis, &mut candidate.draft);
-        let judged = self.judge(&candidate.draft);
-        judged.map(|outcome| candidate.outcome = outcome).is_ok()
+        guard_ref_variables(analysis, draft);
+        self.judge(draft).map(Some)
     }
 
     /// Where a plan stands among the best.
-    fn place_of(&self, candidate: &Candidate) -> Option<usize> {
+    fn place_of(&self, outcome: &Outcome) -> Option<usize> {
         let ranks = self.best.iter().map(|(_, other)| rank(&other.outcome));
-        let wanted = rank(&candidate.outcome);
+        let wanted = rank(outcome);
         let place = ranks.clone().take_while(|other| *other < wanted).count();
         let is_new = ranks.clone().nth(place) != Some(wanted);
         (is_new && place < CANDIDATES).then_some(place)
@@ -123,8 +124,7 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
         for (_, candidate) in &mut best {
             let (draft, outcome) = (candidate.draft.clone(), candidate.outcome.clone());
             self.improve(candidate);
-            // What kept an update back may be among what was left out.
-            if !self.guard(candidate) || rank(&outcome) < rank(&candidate.outcome) {
+            if !self.is_better(candidate, &outcome) {
                 (candidate.draft, candidate.outcome) = (draft, outcome);
             }
         }
@@ -132,5 +132,16 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
             best.into_iter().min_by_key(|(_, candidate)| rank(&candidate.outcome))?;
         let parameters = serde_json::to_value(parameters).unwrap_or_default();
         Some(Found { strategy: NAME, draft, outcome, parameters })
+    }
+
+    /// Whether a plan of which something was left out holds, and is better than it was.
+    fn is_better(&mut self, candidate: &mut Candidate, before: &Outcome) -> bool {
+        // What kept an update back may be among what was left out.
+        match self.guard(&mut candidate.draft) {
+            Ok(Some(outcome)) => candidate.outcome = outcome,
+            Ok(None) => {}
+            Err(_) => return false,
+        }
+        rank(&candidate.outcome) < rank(before) && self.count(|judge| judge.endures(&candidate.draft)).is_ok()
     }
 }

@@ -100,6 +100,40 @@ fn the_name_says_what_is_swapped() {
     }
 }
 
+/// A variable that begins as a constant, and a step that adds to it.
+fn begun() -> Build {
+    Build::of(&[
+        ("v", "VarHandleOp", ""),
+        ("c", "Const", ""),
+        ("begin", "AssignVariableOp", "v c"),
+        ("x", "Placeholder", ""),
+        ("add", "AssignAddVariableOp", "v x"),
+    ])
+}
+
+#[test]
+fn a_variable_may_begin_with_a_copy() {
+    let with = |change: fn(&mut Build)| {
+        let mut build = begun();
+        build.swap("lms/initial/c/0_0", "c ^v").inputs("begin", "v lms/initial/c/0_0");
+        change(&mut build);
+        build
+    };
+    let verified = accepts(&begun(), &with(|_| ()));
+    assert_eq!((verified.initial_values, verified.swapped_tensors, verified.rewired_inputs), (1, 0, 1));
+    let refuses_with = |kind, change| refuses(&begun(), &with(change), kind, "");
+    refuses_with(ViolationKind::WrongTensor, |build| _ = build.inputs("lms/initial/c/0_0", "x ^v"));
+    refuses_with(ViolationKind::AddedName, |build| {
+        build.get("lms/initial/c/0_0").name = "lms/initial/x/0_0".into();
+        build.inputs("begin", "v lms/initial/x/0_0");
+    });
+    refuses_with(ViolationKind::AddedOp, |build| build.get("lms/initial/c/0_0").op = "Snapshot".into());
+    refuses_with(ViolationKind::AddedDevice, |build| _ = build.device("lms/initial/c/0_0", ""));
+    refuses_with(ViolationKind::Cycle, |build| _ = build.inputs("lms/initial/c/0_0", "c ^begin"));
+    // Who begins must not add.
+    refuses_with(ViolationKind::NewWork, |build| _ = build.inputs("lms/initial/c/0_0", "c ^add"));
+}
+
 #[test]
 fn the_host_is_the_owners() {
     for device in
