@@ -170,6 +170,10 @@ impl Recorder {
         placement: &Placement,
         mut targets: Vec<NodeId>,
     ) -> HashSet<NodeId> {
+        // With no targets, all ops would run.
+        if targets.is_empty() {
+            return HashSet::new();
+        }
         targets.sort_unstable();
         let (shapes, sizes) = (analysis.shapes.clone(), analysis.sizes.clone());
         let initializer = Analysis::new(analysis.graph, &targets, shapes, sizes);
