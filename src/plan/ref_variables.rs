@@ -7,7 +7,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Analysis, Draft, NodeOrder, OpRecomputation, OrderReason, Substitute};
+use super::without::without_tensors;
+use super::{Analysis, Draft, NodeOrder, OpRecomputation, OrderReason, Substitute, TensorUse};
 use crate::graph::{Graph, NodeId, RefVariables, TensorId, reach};
 
 /// A reader and an update of one variable.
@@ -269,9 +270,15 @@ fn drop_delays(graph: &Graph, draft: &mut Draft, readers: &[NodeId]) {
         draft.swaps.iter_mut().for_each(|swap| swap.uses.retain(|swap_in| !swap_in.consumers.is_empty()));
     }
     draft.orders.retain(|order| !leads_to_reader[order.after.index()]);
-    for swap in &mut draft.swaps {
-        swap.waiting.retain(|node| !leads_to_reader[node.index()]);
-        swap.uses.retain(|swap_in| !swap_in.consumers.iter().any(|node| leads_to_reader[node.index()]));
+    let delays = |swap_in: &TensorUse| swap_in.consumers.iter().any(|node| leads_to_reader[node.index()]);
+    draft.swaps.iter_mut().for_each(|swap| swap.waiting.retain(|node| !leads_to_reader[node.index()]));
+    if draft.recomputations.is_empty() {
+        draft.swaps.iter_mut().for_each(|swap| swap.uses.retain(|swap_in| !delays(swap_in)));
+        draft.swaps.retain(|swap| !swap.uses.is_empty());
+    } else {
+        // Second runs may read the returns.
+        let delaying = draft.swaps.iter().filter(|swap| swap.uses.iter().any(delays));
+        let delaying: HashSet<TensorId> = delaying.map(|swap| swap.tensor).collect();
+        *draft = without_tensors(draft, |tensor| delaying.contains(&tensor));
     }
-    draft.swaps.retain(|swap| !swap.uses.is_empty());
 }

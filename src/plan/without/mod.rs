@@ -13,11 +13,16 @@ use crate::graph::TensorId;
 ///
 /// Returns and second runs that were there for this tensor's second runs alone go with them.
 pub fn without_tensor(draft: &Draft, tensor: TensorId) -> Draft {
+    without_tensors(draft, |other| other == tensor)
+}
+
+/// The same for several tensors.
+pub(super) fn without_tensors(draft: &Draft, is_kept: impl Fn(TensorId) -> bool) -> Draft {
     let mut draft = draft.clone();
-    draft.swaps.retain(|swap| swap.tensor != tensor);
+    draft.swaps.retain(|swap| !is_kept(swap.tensor));
     for again in &mut draft.recomputations {
-        again.inputs.retain(|&(input, _)| input != tensor);
-        again.outputs.retain(|&(output, _)| output != tensor);
+        again.inputs.retain(|&(input, _)| !is_kept(input));
+        again.outputs.retain(|&(output, _)| !is_kept(output));
     }
     let read = Read::of(&draft);
     let runs = Numbers::of(read.runs.iter().copied());
