@@ -9,7 +9,7 @@ use super::{
 use crate::graph::{Graph, NodeId, TensorId};
 
 /// A plan in numbers: what strategies make and the simulator judges. A [`Plan`] is its written form.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Hash)]
 pub struct Draft {
     /// The tensors that leave.
     pub swaps: Vec<TensorSwap>,
@@ -22,7 +22,7 @@ pub struct Draft {
 }
 
 /// A swap in numbers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub struct TensorSwap {
     /// The tensor that leaves.
     pub tensor: TensorId,
@@ -33,7 +33,7 @@ pub struct TensorSwap {
 }
 
 /// A swap-in in numbers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub struct TensorUse {
     /// Who reads the copy that comes back; from a strategy by level, then in the order of the file.
     pub consumers: Vec<NodeId>,
@@ -42,7 +42,7 @@ pub struct TensorUse {
 }
 
 /// A second run of an op in numbers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub struct OpRecomputation {
     /// The op.
     pub op: NodeId,
@@ -55,7 +55,7 @@ pub struct OpRecomputation {
 }
 
 /// An order of two ops in numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NodeOrder {
     /// The op that runs first.
     pub before: NodeId,

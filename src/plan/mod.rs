@@ -135,7 +135,7 @@ pub struct RecomputationOutput {
 }
 
 /// What holds the same as a tensor of the graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Substitute {
     /// A return of the tensor, counted from 0 among its swap's.
@@ -156,7 +156,7 @@ pub struct Order {
 }
 
 /// Why two ops run in a certain order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderReason {
     /// The ops of one level, one after the other.

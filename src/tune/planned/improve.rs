@@ -70,12 +70,19 @@ impl Candidate<'_> {
 }
 
 impl Search<'_, '_, '_> {
-    /// Leaves out of a plan what makes it better, as long as there is effort left.
+    /// Leaves out of a plan what makes it better, as long as there is effort left: what could not stay may be able to once others have
+    /// changed.
     pub(super) fn improve(&mut self, candidate: &mut Candidate) {
+        while self.leave_out(candidate) && !self.is_over() {}
+    }
+
+    /// Tries each tensor once. Whether one stays now.
+    fn leave_out(&mut self, candidate: &mut Candidate) -> bool {
         let machine = self.machine();
+        let mut is_changed = false;
         for (tensor, life) in candidate.dearest(machine) {
             if self.is_over() {
-                return;
+                return is_changed;
             }
             let absences = candidate.absences(tensor, life);
             if !candidate.has_room(life, &absences, machine) {
@@ -89,7 +96,9 @@ impl Search<'_, '_, '_> {
                 for absence in absences {
                     candidate.residence.stay(life, absence.after);
                 }
+                is_changed = true;
             }
         }
+        is_changed
     }
 }

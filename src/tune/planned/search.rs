@@ -1,5 +1,8 @@
 //! The search among what plans are made with: tries, judges, keeps the best, and has these made better.
 
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use super::improve::Candidate;
 use super::planner::Planner;
 use super::{NAME, Parameters, rank};
@@ -21,6 +24,8 @@ pub(super) struct Search<'a, 'b, 'c> {
     /// How many ops were simulated, and how many may be.
     ops: u64,
     most_ops: u64,
+    /// The plans that were judged, by their hashes.
+    judged: HashSet<u64>,
     /// The best plans, the best first.
     best: Vec<(Parameters, Candidate<'c>)>,
 }
@@ -28,7 +33,7 @@ pub(super) struct Search<'a, 'b, 'c> {
 impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
     /// Nothing is found yet. A step has so many ops, and so many may be simulated.
     pub fn new(judge: &'a mut Judge<'b>, step_ops: u64, most_ops: u64) -> Search<'a, 'b, 'c> {
-        Search { judge, step_ops, ops: 0, most_ops, best: Vec::new() }
+        Search { judge, step_ops, ops: 0, most_ops, judged: HashSet::new(), best: Vec::new() }
     }
 
     /// What steps are judged on.
@@ -51,6 +56,10 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
             let Some((mut draft, mut residence)) = planner.plan(self.judge, parameters, &reserves) else {
                 return;
             };
+            // Several parameters may come to the same plan.
+            if !self.judged.insert(hash(&draft)) {
+                return;
+            }
             match self.wanted(&mut draft) {
                 Ok(None) => return,
                 Ok(Some((place, outcome))) => {
@@ -144,4 +153,10 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
         }
         rank(&candidate.outcome) < rank(before) && self.count(|judge| judge.endures(&candidate.draft)).is_ok()
     }
+}
+
+fn hash(draft: &Draft) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    draft.hash(&mut hasher);
+    hasher.finish()
 }
