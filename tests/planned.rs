@@ -19,10 +19,10 @@ use tf_lms::graph::{Graph, NodeId};
 
 use tf_lms::ops::OpRegistry;
 use tf_lms::order::Placement;
-use tf_lms::plan::{Analysis, Draft, Plan, Substitute, without_tensor};
+use tf_lms::plan::{Analysis, Draft, Plan, Substitute, guard_ref_variables, without_tensor};
 use tf_lms::rewrite;
 use tf_lms::shape::{Shapes, Sizes};
-use tf_lms::simulate::{Machine, NoObserver, OpCost, Outline, Program, simulate};
+use tf_lms::simulate::{Machine, NoObserver, OpCost, Outcome, Outline, Program, simulate};
 use tf_lms::tune::planned::Settings;
 use tf_lms::tune::{Judge, Planned, Strategy as _, Verdict, tune};
 use tf_lms::verify::{self, CheckOptions, Verified, VerifyError};
@@ -89,6 +89,8 @@ fn plan_holds(content: Vec<u8>, train_op: &str, part: f64, recompute: bool) -> R
         let least = Judge::new(outline, &unlimited).least_memory(&Draft::default());
         let budget = machine(vec![(least as f64 * part) as u64]);
         let mut judge = Judge::new(outline, &budget);
+        // Whatever plan there is, is to hold.
+        judge.trust_the_profile();
         let Some(found) = planned(recompute).find(&mut judge).unwrap() else { return Ok(()) };
         prop_assert!(recompute || found.draft.recomputations.is_empty());
         for gpu in &found.outcome.gpus {
@@ -106,13 +108,23 @@ fn plan_holds(content: Vec<u8>, train_op: &str, part: f64, recompute: bool) -> R
         let swapped = again.swaps.iter().map(|swap| swap.tensor);
         let made_again = again.recomputations.iter().flat_map(|again| graph.outputs(again.op));
         for tensor in swapped.take(2).chain(made_again.take(4)) {
-            let less = written(outline, without_tensor(&again, tensor));
+            let mut less = without_tensor(&again, tensor);
+            // What kept an update back may be among what was left out.
+            guard_ref_variables(outline.analysis(), &mut less);
+            let less = written(outline, less);
             let verified = carried_out(&model, graph, &less, &[train_op]);
             prop_assert!(verified.is_ok(), "{}: {}", graph.tensor_name(tensor), verified.unwrap_err());
         }
         Ok(())
     };
     with_outline(&model, &[train_op], check).unwrap_or(Ok(()))
+}
+
+/// What keeps the order of a ref variable's reads and updates may drop a swap whose return a second run reads.
+#[test]
+fn a_dropped_swap_leaves_no_second_run_behind() {
+    let content = random_graph::random_graph(5152059348673234353, 100);
+    plan_holds(content, random_graph::TRAIN_OP, 0.8651228906805036, true).unwrap();
 }
 
 /// A tensor that could be made again only by way of thousands of others is not.
@@ -178,6 +190,28 @@ fn a_plan_fits_whatever_copies_take() {
         }
     });
     assert!(tried > 200 && failed * 20 <= tried, "{failed} of {tried} runs were out of memory");
+}
+
+/// A plan that leaves room for the allocator has more leave than must. Of what it has leave in the end, hardly anything could stay and make
+/// the step shorter.
+#[test]
+fn what_need_not_leave_stays() {
+    let profile = DeviceProfile::built_in("v100-pcie3").unwrap();
+    let (mut tried, mut better) = (0, 0);
+    with_resnet(|_, outline, peak| {
+        for percent in [30, 40, 50, 60, 70] {
+            let budget = Machine::new(profile, 1, vec![peak / 100 * percent]);
+            let mut judge = Judge::new(outline, &budget);
+            let found = Planned::default().find(&mut judge).unwrap().unwrap();
+            for swap in &found.draft.swaps {
+                let less = judge.judge(&without_tensor(&found.draft, swap.tensor));
+                let is_better = |less: Outcome| less.step_seconds < found.outcome.step_seconds * 0.99;
+                tried += 1;
+                better += u32::from(less.is_ok_and(is_better));
+            }
+        }
+    });
+    assert!(better * 5 <= tried, "{better} of {tried} need not leave");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Random training graphs: a forward part with skips, its gradients, and updates of variables; beside them an evaluation and a
+//! Random training graphs: a forward part with skips and branches, its gradients, and updates of variables; beside them an evaluation and a
 //! gradient that nobody uses.
 
 use std::collections::BTreeMap;
@@ -15,23 +15,49 @@ const SHAPE: &[i64] = &[128, 128];
 pub const TRAIN_OP: &str = "train";
 
 enum Layer {
-    Relu { output: String, input: String },
-    Tanh { output: String, input: String },
-    Add { output: String, inputs: [String; 2] },
-    Mul { output: String, inputs: [String; 2] },
-    MatMul { output: String, input: String, weights: String, variable: String },
+    Relu {
+        output: String,
+        input: String,
+    },
+    Tanh {
+        output: String,
+        input: String,
+    },
+    Add {
+        output: String,
+        inputs: [String; 2],
+    },
+    Mul {
+        output: String,
+        inputs: [String; 2],
+    },
+    MatMul {
+        output: String,
+        input: String,
+        weights: String,
+        variable: String,
+    },
+    /// One op or another, as batch normalization is where a placeholder says whether the model learns.
+    Choice {
+        output: String,
+        input: String,
+        chosen: String,
+        predicate: String,
+    },
 }
 
 struct Maker {
     rng: Rng,
     builder: GraphBuilder,
     updates: Vec<String>,
+    /// What chooses branches.
+    predicates: Vec<String>,
 }
 
 /// A graph with so many layers.
 pub fn random_training_graph(seed: u64, layers: usize) -> Vec<u8> {
     let builder = GraphBuilder { device: "/device:GPU:0".to_string(), ..GraphBuilder::default() };
-    let mut maker = Maker { rng: Rng::with_seed(seed), builder, updates: Vec::new() };
+    let mut maker = Maker { rng: Rng::with_seed(seed), builder, updates: Vec::new(), predicates: Vec::new() };
     let float = type_value(DataType::FLOAT);
     let shape = Value::Shape(shape_proto(SHAPE));
     let input = maker.builder.add("Placeholder", &[], vec![("dtype", float), ("shape", shape)], &[SHAPE]);
@@ -41,6 +67,17 @@ pub fn random_training_graph(seed: u64, layers: usize) -> Vec<u8> {
         vec![("dtype", type_value(DataType::FLOAT)), ("shape", Value::Shape(shape_proto(&[])))],
         &[&[]],
     );
+    // Of what all needs anyway.
+    let shape_of = |maker: &mut Maker| {
+        let attrs = vec![("T", type_value(DataType::FLOAT)), ("out_type", type_value(DataType::INT32))];
+        maker.builder.add("Size", &[&input], attrs, &[&[]])
+    };
+    for op in ["Greater", "Less"] {
+        let sizes = [shape_of(&mut maker), shape_of(&mut maker)];
+        let attrs = vec![("T", type_value(DataType::INT32))];
+        let predicate = maker.builder.add(op, &[&sizes[0], &sizes[1]], attrs, &[&[]]);
+        maker.predicates.push(predicate);
+    }
     let mut tensors = vec![maker.op("Exp", &[&input])];
     let made: Vec<Layer> = (0..layers).map(|_| maker.layer(&mut tensors)).collect();
     let last = tensors.last().cloned().unwrap_or(input);
@@ -68,14 +105,33 @@ impl Maker {
         self.builder.add(op, inputs, vec![("T", type_value(DataType::FLOAT))], &[SHAPE])
     }
 
+    /// A tensor in two branches.
+    fn switch(&mut self, tensor: &str, predicate: &str) -> [String; 2] {
+        let attrs = vec![("T", type_value(DataType::FLOAT))];
+        let switch = self.builder.add("Switch", &[tensor, predicate], attrs, &[SHAPE, SHAPE]);
+        [switch.clone(), format!("{switch}:1")]
+    }
+
+    fn merge(&mut self, off: &str, on: &str) -> String {
+        let attrs = vec![("T", type_value(DataType::FLOAT)), ("N", Value::I(2))];
+        self.builder.add("Merge", &[off, on], attrs, &[SHAPE, &[]])
+    }
+
     fn layer(&mut self, tensors: &mut Vec<String>) -> Layer {
         let input = tensors[tensors.len() - 1].clone();
         let other = tensors[self.rng.usize(..tensors.len())].clone();
-        let layer = match self.rng.usize(..6) {
+        let layer = match self.rng.usize(..8) {
             0 | 1 => Layer::Relu { output: self.op("Relu", &[&input]), input },
             2 => Layer::Tanh { output: self.op("Tanh", &[&input]), input },
             3 => Layer::Add { output: self.op("AddV2", &[&input, &other]), inputs: [input, other] },
             4 => Layer::Mul { output: self.op("Mul", &[&input, &other]), inputs: [input, other] },
+            5 | 6 => {
+                let predicate = self.predicates[self.rng.usize(..self.predicates.len())].clone();
+                let [off, on] = self.switch(&input, &predicate);
+                let (off, chosen) = (self.op("Neg", &[&off]), self.op("Elu", &[&on]));
+                let output = self.merge(&off, &chosen);
+                Layer::Choice { output, input, chosen, predicate }
+            }
             _ => {
                 let dtype = || ("dtype", type_value(DataType::FLOAT));
                 let shape = ("shape", Value::Shape(shape_proto(SHAPE)));
@@ -89,7 +145,8 @@ impl Maker {
         | Layer::Tanh { output, .. }
         | Layer::Add { output, .. }
         | Layer::Mul { output, .. }
-        | Layer::MatMul { output, .. }) = &layer;
+        | Layer::MatMul { output, .. }
+        | Layer::Choice { output, .. }) = &layer;
         tensors.push(output.clone());
         layer
     }
@@ -99,7 +156,8 @@ impl Maker {
         | Layer::Tanh { output, .. }
         | Layer::Add { output, .. }
         | Layer::Mul { output, .. }
-        | Layer::MatMul { output, .. }) = layer;
+        | Layer::MatMul { output, .. }
+        | Layer::Choice { output, .. }) = layer;
         let Some(parts) = gradients.remove(output) else { return };
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let float = || type_value(DataType::FLOAT);
@@ -121,6 +179,12 @@ impl Maker {
                 give(a, self.op("Mul", &[&sum, b]));
                 give(b, self.op("Mul", &[&sum, a]));
             }
+            Layer::Choice { input, chosen, predicate, .. } => {
+                let [off, on] = self.switch(&sum, predicate);
+                let read = if self.rng.bool() { chosen } else { input };
+                let (off, on) = (self.op("Neg", &[&off]), self.op("EluGrad", &[&on, read]));
+                give(input, self.merge(&off, &on));
+            }
             Layer::MatMul { input, weights, variable, .. } => {
                 let of_input = vec![("T", float()), ("transpose_b", Value::B(true))];
                 give(input, self.builder.add("MatMul", &[&sum, weights], of_input, &[SHAPE]));
@@ -138,7 +202,7 @@ impl Maker {
 /// room for it.
 pub fn long_chain(length: usize) -> Vec<u8> {
     let builder = GraphBuilder { device: "/device:GPU:0".to_string(), ..GraphBuilder::default() };
-    let mut maker = Maker { rng: Rng::with_seed(0), builder, updates: Vec::new() };
+    let mut maker = Maker { rng: Rng::with_seed(0), builder, updates: Vec::new(), predicates: Vec::new() };
     let shape = Value::Shape(shape_proto(SHAPE));
     let float = ("dtype", type_value(DataType::FLOAT));
     let mut last = maker.builder.add("Placeholder", &[], vec![float, ("shape", shape)], &[SHAPE]);

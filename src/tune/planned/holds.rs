@@ -1,6 +1,7 @@
 //! Which ops others may be made to wait for.
 
-use std::collections::{BinaryHeap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use super::course::{Course, NONE};
 use crate::graph::{Condition, FrameId, NodeId};
@@ -10,24 +11,38 @@ use crate::plan::after_updates;
 /// How many ops are looked at in search of one that an op needs anyway.
 const MOST_SEARCHED: usize = 4096;
 
+/// Of how many branches, those with the most ops, the ops may hold up one another.
+const MOST_BRANCHES: usize = 4;
+
 /// How many nodes are visited, over all passes, to find out what ops need.
 const MOST_VISITS: usize = 400_000_000;
 
 /// Which ops of a step may hold up which others that did not need them.
 ///
-/// What holds up others runs in each step in any case, on a GPU and outside of branches and loops, and comes after no update of a
-/// variable: who was free to read the variable before the update would now always read it after.
+/// What holds up others runs on a GPU in each step in which they run, so outside of loops and of other branches, and comes after no
+/// update of a variable: who was free to read the variable before the update would now always read it after.
 ///
 /// What is held up may be needed without the step too: gradients by others than the optimizer, the forward part by an
 /// evaluation. A run of these must not be made to run what has effects or must be fed, and that it did not run before. So an
 /// op only waits for what needs nothing of the kind that those outside of the step, who need the op, do not need too.
 #[derive(Debug)]
 pub(super) struct Holds {
-    /// For each GPU and place the last place up to it with an op that may hold up others.
+    /// For each GPU and place the last place up to it with an op that may hold up any other.
     last: Vec<Vec<u32>>,
+    /// The same for what runs in a branch only.
+    branches: Vec<(Condition, Vec<Vec<u32>>)>,
     /// For each node the first place that it must not be made to wait for.
     free_before: Vec<u32>,
     matters: Vec<bool>,
+}
+
+/// Which ops come into question to hold up others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Starters {
+    /// All that run whenever the others do.
+    All,
+    /// Those that run in each step.
+    InNoBranch,
 }
 
 impl Holds {
@@ -36,10 +51,7 @@ impl Holds {
         let analysis = course.outline.analysis();
         let after_updates = after_updates(analysis);
         let latest_needs = latest_needs(course);
-        let gpus = course.rooms.len();
-        let mut last = vec![Vec::with_capacity(course.order.len()); gpus];
-        let mut latest = vec![NONE; gpus];
-        let mut holding = Vec::new();
+        let mut holding: Vec<(u32, u16, NodeId)> = Vec::new();
         let mut matters = Vec::with_capacity(course.order.len());
         for (place, &op) in (0u32..).zip(&course.order) {
             matters.push(touches(course, op, least_bytes));
@@ -47,16 +59,35 @@ impl Holds {
                 (course.node_at(place), course.program.place(op), matters[place as usize])
                 && analysis.step.certainly_contains(node)
                 && !after_updates[node.index()]
-                && is_plain(course, node)
+                && is_outside_loops(course, node)
                 && latest_needs[node.index()] == place
             {
-                latest[usize::from(gpu)] = place;
-                holding.push(node);
+                holding.push((place, gpu, node));
             }
-            last.iter_mut().zip(&latest).for_each(|(last, &latest)| last.push(latest));
         }
-        let free_before = free_before(course, holding);
-        Holds { last, free_before, matters }
+        let flow = &analysis.flow;
+        let last = |runs: &dyn Fn(Condition) -> bool| {
+            let mut last = vec![vec![NONE; course.order.len()]; course.rooms.len()];
+            for &(place, gpu, _) in holding.iter().filter(|(_, _, node)| runs(flow.condition(*node))) {
+                last[usize::from(gpu)][place as usize] = place;
+            }
+            for last in &mut last {
+                let mut latest = NONE;
+                for place in last {
+                    latest = if *place == NONE { latest } else { *place };
+                    *place = latest;
+                }
+            }
+            last
+        };
+        let of_branch = |branch| (branch, last(&|condition| flow.implies(branch, condition)));
+        let nodes: Vec<NodeId> = holding.iter().map(|&(_, _, node)| node).collect();
+        Holds {
+            last: last(&|condition| condition == Condition::ALWAYS),
+            branches: largest_branches(course, &nodes).into_iter().map(of_branch).collect(),
+            free_before: free_before(course, nodes),
+            matters,
+        }
     }
 
     /// Whether the op at a place makes or reads a large buffer.
@@ -64,10 +95,19 @@ impl Holds {
         self.matters[place as usize]
     }
 
-    /// The last place up to this one, and not before `first`, whose op may hold up others.
-    pub fn last(&self, gpu: u16, first: u32, place: u32) -> Option<u32> {
-        let found = *self.last[usize::from(gpu)].get(place as usize)?;
-        (found != NONE && found >= first).then_some(found)
+    /// Whether the op at a place may hold up any other.
+    pub fn may_hold(&self, gpu: u16, place: u32) -> bool {
+        last(&self.last, gpu, place, place).is_some()
+    }
+
+    /// The branches in which ops may hold up one another.
+    pub fn branches(&self) -> impl Iterator<Item = Condition> {
+        self.branches.iter().map(|(branch, _)| *branch)
+    }
+
+    /// Whether the op at a place may hold up others of this branch of [`Holds::branches`].
+    pub fn may_hold_within(&self, branch: usize, gpu: u16, place: u32) -> bool {
+        self.branches.get(branch).is_some_and(|(_, lasts)| last(lasts, gpu, place, place).is_some())
     }
 
     /// Whether an op may be made to wait for the one at a place, if that one may hold up any.
@@ -75,25 +115,56 @@ impl Holds {
         place < self.free_before[node.index()]
     }
 
-    /// The last place up to this one, and not before `first`, whose op may hold up all of these.
+    /// The last place up to this one, and not before `first`, whose op may hold up all of these; if there are none, any.
     pub fn last_for(
         &self,
         course: &Course,
         gpu: u16,
         (first, place): (u32, u32),
         consumers: &[NodeId],
+        starters: Starters,
     ) -> Option<u32> {
-        let found = self.last(gpu, first, place)?;
+        let flow = &course.outline.analysis().flow;
+        let runs_all =
+            |&branch: &Condition| consumers.iter().all(|&node| flow.implies(flow.condition(node), branch));
+        let branch = match starters {
+            Starters::All if !consumers.is_empty() => {
+                self.branches.iter().find(|(branch, _)| runs_all(branch))
+            }
+            _ => None,
+        };
+        let lasts = branch.map_or(&self.last, |(_, lasts)| lasts);
+        let found = last(lasts, gpu, first, place)?;
         let mut barred = consumers.iter().copied().filter(|&node| !self.may_wait(node, found));
         let Some(outsider) = barred.next() else { return Some(found) };
         // What they need in any case they may wait for too.
-        let is_found = |place: u32| self.last(gpu, place, place).is_some();
+        let is_found = |place: u32| last(lasts, gpu, place, place).is_some();
         let found = latest_needed(course, outsider, first, |at| at <= place && is_found(at))?;
         let needed = |&node: &NodeId| {
             self.may_wait(node, found) || latest_needed(course, node, found, |at| at == found).is_some()
         };
         consumers.iter().all(needed).then_some(found)
     }
+}
+
+/// The last place up to this one, and not before `first`, that one of these lists has.
+fn last(lasts: &[Vec<u32>], gpu: u16, first: u32, place: u32) -> Option<u32> {
+    let found = *lasts[usize::from(gpu)].get(place as usize)?;
+    (found != NONE && found >= first).then_some(found)
+}
+
+/// The branches that most of these ops are in.
+fn largest_branches(course: &Course, nodes: &[NodeId]) -> Vec<Condition> {
+    let flow = &course.outline.analysis().flow;
+    let mut counts: HashMap<Condition, (usize, NodeId)> = HashMap::new();
+    for &node in nodes {
+        counts.entry(flow.condition(node)).or_insert((0, node)).0 += 1;
+    }
+    counts.remove(&Condition::ALWAYS);
+    let mut branches: Vec<(Reverse<usize>, NodeId, Condition)> =
+        counts.into_iter().map(|(condition, (count, first))| (Reverse(count), first, condition)).collect();
+    branches.sort_unstable_by_key(|&(count, first, _)| (count, first));
+    branches.into_iter().take(MOST_BRANCHES).map(|(_, _, condition)| condition).collect()
 }
 
 /// Whether an entry makes or reads a buffer of at least so many bytes.
@@ -208,12 +279,9 @@ fn places(course: &Course) -> Vec<u32> {
     places
 }
 
-/// Whether an op is outside of branches and loops.
-pub(super) fn is_plain(course: &Course, node: NodeId) -> bool {
+fn is_outside_loops(course: &Course, node: NodeId) -> bool {
     let flow = &course.outline.analysis().flow;
-    flow.frame(node) == FrameId::TOP
-        && flow.output_frame(node) == FrameId::TOP
-        && flow.condition(node) == Condition::ALWAYS
+    flow.frame(node) == FrameId::TOP && flow.output_frame(node) == FrameId::TOP
 }
 
 /// The last of the ops that an op needs that is at or behind a place and pleases; none if the search for it takes long.

@@ -2,7 +2,7 @@
 
 use super::course::{Course, NONE};
 use super::holds::Holds;
-use crate::graph::NodeId;
+use crate::graph::{Condition, NodeId};
 use crate::order::Place;
 use crate::plan::{NodeOrder, OrderReason};
 
@@ -13,23 +13,34 @@ const DEPTH: u32 = 3;
 pub(super) fn orders(course: &Course, holds: &Holds) -> Vec<NodeOrder> {
     let analysis = course.outline.analysis();
     let program = course.program;
+    // For each GPU, and within each branch.
+    let branches: Vec<Condition> = holds.branches().collect();
     let mut lasts: Vec<Option<(u32, NodeId)>> = vec![None; course.rooms.len()];
+    let mut lasts_within = vec![lasts.clone(); branches.len()];
     let mut orders = Vec::new();
     for (place, &op) in (0u32..).zip(&course.order) {
         let (Some(node), Place::Gpu(gpu)) = (course.node_at(place), program.place(op)) else { continue };
         if !holds.matters(place) {
             continue;
         }
-        let last = &mut lasts[usize::from(gpu)];
-        if let Some((at, before)) = *last
+        let gpu_number = usize::from(gpu);
+        let condition = analysis.flow.condition(node);
+        let branch = branches.iter().position(|&branch| analysis.flow.implies(condition, branch));
+        let last = branch.map_or(lasts[gpu_number], |branch| lasts_within[branch][gpu_number]);
+        if let Some((at, before)) = last
             && holds.may_wait(node, at)
             && analysis.flow.may_control(before, node)
             && !needs(course, node, before, DEPTH)
         {
             orders.push(NodeOrder { before, after: node, reason: OrderReason::Budget });
         }
-        if holds.last(gpu, place, place).is_some() {
-            *last = Some((place, node));
+        if holds.may_hold(gpu, place) {
+            lasts[gpu_number] = Some((place, node));
+        }
+        for (branch, last) in lasts_within.iter_mut().enumerate() {
+            if holds.may_hold_within(branch, gpu, place) {
+                last[gpu_number] = Some((place, node));
+            }
         }
     }
     orders

@@ -1,6 +1,7 @@
 //! What comes back by running its op again.
 
 use super::course::{Course, NONE, Reader, Use};
+use super::holds::Starters;
 use super::residence::{Absence, Comeback, Read, Residence, SecondRun};
 use crate::graph::{NodeId, TensorId};
 use crate::plan::{NodeOrder, recomputable};
@@ -188,7 +189,10 @@ impl Recipe {
             return match absence {
                 // It is there from before, or has come back.
                 None => Some(()),
-                Some(absence) if absence.until <= self.place => (absence.tensor == tensor).then_some(()),
+                Some(absence) if absence.until <= self.place => {
+                    let is_in_each_step = residence.holds.may_hold(of.gpu, absence.trigger);
+                    (absence.tensor == tensor && is_in_each_step).then_some(())
+                }
                 // It comes back later by a copy, which can be earlier.
                 Some(absence) if absence.comeback == Comeback::Swap && absence.tensor == tensor => {
                     course.tensor_ids[tensor as usize]?;
@@ -211,8 +215,13 @@ impl Recipe {
         let gpu = usize::from(residence.lives[life as usize].gpu);
         let Some(before) = self.place.checked_sub(1) else { return };
         let consumers = residence.consumers(life, absence);
-        let Some(trigger) = residence.holds.last_for(course, gpu as u16, (absence.after, before), &consumers)
-        else {
+        let Some(trigger) = residence.holds.last_for(
+            course,
+            gpu as u16,
+            (absence.after, before),
+            &consumers,
+            residence.starters(life),
+        ) else {
             return;
         };
         let Some(pulls) = self.pulls(residence, before) else { return };
@@ -265,7 +274,13 @@ impl Recipe {
             let was = find(residence, life, after)?;
             let consumers = residence.consumers(life, &was);
             let gpu = residence.lives[life as usize].gpu;
-            let trigger = residence.holds.last_for(residence.course, gpu, (after + 1, before), &consumers)?;
+            let trigger = residence.holds.last_for(
+                residence.course,
+                gpu,
+                (after + 1, before),
+                &consumers,
+                Starters::InNoBranch,
+            )?;
             (trigger <= was.trigger).then_some(Pull { life, was, trigger })
         };
         self.pulled.iter().map(earlier).collect()

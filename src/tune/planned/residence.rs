@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::course::{Course, Life, Reader, Use};
-use super::holds::Holds;
+use super::holds::{Holds, Starters};
 use super::room::Room;
 use super::updates::Updates;
 use crate::graph::{FrameId, NodeId};
@@ -110,7 +110,9 @@ impl<'a> Residence<'a> {
             .filter(|read| read.tensor == tensor)
             .filter_map(|read| self.node(read.reader))
             .collect();
-        let trigger = self.holds.last_for(self.course, of.gpu, (after, until.checked_sub(1)?), &consumers)?;
+        let places = (after, until.checked_sub(1)?);
+        let starters = self.starters(life);
+        let trigger = self.holds.last_for(self.course, of.gpu, places, &consumers, starters)?;
         let comeback = Comeback::Swap;
         (trigger > after).then_some(Absence { after, until, tensor, comeback, trigger, is_fixed: false })
     }
@@ -159,6 +161,16 @@ impl<'a> Residence<'a> {
         let mut seen = HashSet::new();
         consumers.retain(|&node| seen.insert(node));
         consumers
+    }
+
+    /// Which ops may start the return of a buffer: if an op that runs again reads it, only those that are in no branch, as that may
+    /// be in none.
+    pub fn starters(&self, life: u32) -> Starters {
+        let uses = &self.lives[life as usize].uses;
+        match uses.iter().any(|read| matches!(read.reader, Reader::Again(_))) {
+            true => Starters::InNoBranch,
+            false => Starters::All,
+        }
     }
 
     /// Changes an absence.

@@ -41,10 +41,12 @@ pub(super) fn place_triggers(residence: &mut Residence, machine: &Machine, limit
             let full = residence.rooms[gpu].last_above(wanted + 1, now + 1, limit - bytes);
             let earliest = full.unwrap_or(wanted).min(now);
             let consumers = residence.consumers(life, &absence);
-            let found =
-                residence.holds.last_for(course, gpu as u16, (after + 1, earliest), &consumers).filter(
-                    |&found| found < now && residence.rooms[gpu].most(found + 1, now + 1) + bytes <= limit,
-                );
+            let found = residence
+                .holds
+                .last_for(course, gpu as u16, (after + 1, earliest), &consumers, residence.starters(life))
+                .filter(|&found| {
+                    found < now && residence.rooms[gpu].most(found + 1, now + 1) + bytes <= limit
+                });
             if let Some(trigger) = found {
                 residence.rooms[gpu].add(trigger + 1, now + 1, bytes);
                 residence.change(life, after, |absence| absence.trigger = trigger);

@@ -38,7 +38,7 @@ impl Updates {
         let analysis = course.outline.analysis();
         let before = course.node_at(place)?;
         let Place::Gpu(gpu) = course.program.place(course.order[place as usize]) else { return None };
-        let may_hold = holds.last(gpu, place, place).is_some();
+        let may_hold = holds.may_hold(gpu, place);
         let edge = |&update: &NodeId| {
             let entry = course.outline.entry(update)?;
             let is_later = course.place_of[entry as usize] > place;
