@@ -182,6 +182,19 @@ fn a_faster_link_makes_a_shorter_step() {
     assert!(step("v100-nvlink2") < step("v100-pcie3"));
 }
 
+/// Not a training, and not a part of one either. Variables that nothing in the step updates share the constants that they began as.
+#[test]
+fn nothing_fits_below_its_peak() {
+    for train_op in [&[][..], &["--train-op", "predictions/BiasAdd"]] {
+        let arguments = [&[RESNET][..], train_op].concat();
+        let peak = bytes(&json(0, &[&arguments[..], &["--gpu-mem", "64GiB"]].concat()), "peak_before");
+        let less = format!("{}B", peak * 99 / 100);
+        let status = if train_op.is_empty() { 0 } else { 3 };
+        let report = json(status, &[&arguments[..], &["--gpu-mem", &less, "--memory-ratio", "1"]].concat());
+        assert_ne!(report["verdict"], "fits", "{train_op:?}");
+    }
+}
+
 #[test]
 fn a_second_run_is_explained() {
     let directory = TempDir::new().unwrap();

@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::persistent::Persistent;
+use super::persistent::{Persistent, updates};
 use super::{Machine, Observer, OpCost, Outline, Program, simulate};
 use crate::graph::{Graph, NodeId, TensorId};
 use crate::order::{Place, Placement};
@@ -110,16 +110,7 @@ impl Beginning {
 
 /// The first op of a step that writes to a resource variable.
 fn first_update(graph: &Graph, variable: NodeId, entry: impl Fn(NodeId) -> Option<u32>) -> Option<u32> {
-    let readers = graph.outputs(variable).flat_map(|handle| graph.uses(handle)).map(|reader| reader.node);
-    readers.filter(|&node| updates(graph, node)).filter_map(entry).min()
-}
-
-/// Whether an op writes to a resource variable that it takes.
-fn updates(graph: &Graph, node: NodeId) -> bool {
-    let op = graph.op(node).name();
-    ["ResourceApply", "ResourceSparseApply", "ResourceScatter", "Assign"]
-        .iter()
-        .any(|family| op.starts_with(family))
+    updates(graph, variable).filter_map(entry).min()
 }
 
 /// For each variable the first op of the file that assigns to it outside of a step, with what neither is read from a file nor fed.

@@ -12,7 +12,7 @@ use crate::plan::Analysis;
 /// What stays in GPUs' memory from step to step, in whole chunks.
 #[derive(Debug, Default)]
 pub(super) struct Persistent {
-    /// The variables, also those that a step does not touch: an initializer made them.
+    /// The variables that have memory of their own, also those that a step does not touch: an initializer made them.
     pub variables: Vec<Variable>,
     /// The constants of the initializer, as GPU and bytes: a session keeps what it has once run, and TensorFlow computes the zeros
     /// that optimizers begin with beforehand. Equal ones are one constant.
@@ -74,6 +74,10 @@ impl Persistent {
         for variable in &mut persistent.variables {
             variable.is_shared = shared.contains(&variable.node);
         }
+        // What is never updated keeps to the constant's memory.
+        persistent
+            .variables
+            .retain(|variable| !variable.is_shared || updates(graph, variable.node).any(&runs));
         // Constants are kept where they are read.
         let mut read: HashSet<(u16, Fingerprint)> = HashSet::new();
         for node in graph.node_ids().filter(|&node| runs(node)) {
@@ -100,6 +104,17 @@ impl Persistent {
         }
         sizes
     }
+}
+
+/// The ops that write to a resource variable.
+pub(super) fn updates(graph: &Graph, variable: NodeId) -> impl Iterator<Item = NodeId> {
+    let readers = graph.outputs(variable).flat_map(|handle| graph.uses(handle)).map(|reader| reader.node);
+    readers.filter(|&node| {
+        let op = graph.op(node).name();
+        ["ResourceApply", "ResourceSparseApply", "ResourceScatter", "Assign"]
+            .iter()
+            .any(|family| op.starts_with(family))
+    })
 }
 
 /// The bytes of a resource variable, which its handle has as attributes.
