@@ -41,7 +41,7 @@ CURVES = {
     "resnet50": Curve(
         "ResNet50",
         "resnet50 --batch 1 --size free --classes 10 --optimizer sgd",
-        "--device soft:500MiB --memory-ratio 0.8 --feed labels=randint:0:10 --sweep images:1,2=128..1280/128",
+        "--device soft:500MiB --feed labels=randint:0:10 --sweep images:1,2=128..1280/128",
     ),
     "resnet50_exact": Curve(
         "ResNet50, no pool",

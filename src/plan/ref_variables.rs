@@ -5,7 +5,7 @@
 //! waits for a swap-in, the update of the variable could overtake it. Most optimizers order the two anyway, since they
 //! gate gradients by op. Where a graph does not, an edge is added.
 
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use super::without::without_tensors;
 use super::{Analysis, Draft, NodeOrder, OpRecomputation, OrderReason, Substitute, TensorUse};
@@ -103,7 +103,7 @@ fn second_reads(
     draft: &Draft,
     in_step: impl Fn(&NodeId) -> bool,
 ) -> Vec<Vec<Pair>> {
-    let mut runs_of: HashMap<NodeId, Vec<usize>> = HashMap::new();
+    let mut runs_of: HashMap<NodeId, Vec<usize>> = HashMap::default();
     for (number, again) in draft.recomputations.iter().enumerate() {
         runs_of.entry(again.op).or_default().push(number);
     }
@@ -154,7 +154,7 @@ fn order_with<'a>(analysis: &'a Analysis, draft: &Draft) -> PlannedOrder<'a> {
     let graph = analysis.graph;
     let levels = 0..analysis.levels.count() as u32;
     let nodes = levels.flat_map(|level| analysis.levels.nodes(level)).copied().collect();
-    let mut added: HashMap<NodeId, Vec<NodeId>> = HashMap::new();
+    let mut added: HashMap<NodeId, Vec<NodeId>> = HashMap::default();
     for swap_in in draft.swaps.iter().flat_map(|swap| &swap.uses) {
         for &trigger in &swap_in.triggers {
             added.entry(trigger).or_default().extend(&swap_in.consumers);
@@ -198,7 +198,7 @@ fn severed(graph: &Graph, draft: &Draft) -> HashSet<(NodeId, NodeId)> {
 
 /// Those pairs whose first end (as `ends` has it) does not reach the second.
 fn unreached(order: &PlannedOrder, pairs: &[Pair], ends: impl Fn(Pair) -> Pair) -> Vec<Pair> {
-    let mut by_target: HashMap<NodeId, Vec<Pair>> = HashMap::new();
+    let mut by_target: HashMap<NodeId, Vec<Pair>> = HashMap::default();
     for &pair in pairs {
         by_target.entry(ends(pair).1).or_default().push(pair);
     }

@@ -1,6 +1,6 @@
 //! Puts a plan's swaps, orders and recomputations into a step, and the copies that TensorFlow then makes.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 
 use super::Outline;
 use super::pool::in_chunks;
@@ -51,16 +51,16 @@ impl<'a> Builder<'a> {
             numbers: vec![NONE; graph.tensor_count()],
             edges: Vec::with_capacity(outline.order.len() * 3),
             reads: Vec::with_capacity(outline.order.len() * 2),
-            copies: HashMap::new(),
-            signals: HashMap::new(),
+            copies: HashMap::default(),
+            signals: HashMap::default(),
             swap_of: draft.swaps.iter().enumerate().map(|(swap, of)| (of.tensor, swap as u32)).collect(),
-            uses: HashMap::new(),
-            swapped_in: HashMap::new(),
-            recomputed: HashMap::new(),
+            uses: HashMap::default(),
+            swapped_in: HashMap::default(),
+            recomputed: HashMap::default(),
             again: Vec::new(),
-            waiting: HashMap::new(),
-            swap_outs: HashMap::new(),
-            constants: HashMap::new(),
+            waiting: HashMap::default(),
+            swap_outs: HashMap::default(),
+            constants: HashMap::default(),
         };
         for (number, swap) in draft.swaps.iter().enumerate() {
             for (which, swap_in) in swap.uses.iter().enumerate() {

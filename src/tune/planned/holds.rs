@@ -1,7 +1,9 @@
 //! Which ops others may be made to wait for.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{BinaryHeap, HashMap};
+
+use rustc_hash::FxHashSet as HashSet;
 
 use super::course::{Course, NONE};
 use crate::graph::{Condition, FrameId, NodeId};
@@ -9,7 +11,7 @@ use crate::order::Place;
 use crate::plan::after_updates;
 
 /// How many ops are looked at in search of one that an op needs anyway.
-const MOST_SEARCHED: usize = 4096;
+const MOST_SEARCHED: usize = 512;
 
 /// Of how many branches, those with the most ops, the ops may hold up one another.
 const MOST_BRANCHES: usize = 4;
@@ -287,7 +289,7 @@ fn is_outside_loops(course: &Course, node: NodeId) -> bool {
 /// The last of the ops that an op needs that is at or behind a place and pleases; none if the search for it takes long.
 fn latest_needed(course: &Course, node: NodeId, first: u32, pleases: impl Fn(u32) -> bool) -> Option<u32> {
     let graph = course.outline.analysis().graph;
-    let mut seen = HashSet::new();
+    let mut seen = HashSet::default();
     let mut open = BinaryHeap::new();
     let mut at = node;
     loop {

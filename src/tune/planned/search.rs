@@ -53,6 +53,8 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
             if self.is_over() {
                 return;
             }
+            // A plan takes about as long to make as a step to simulate.
+            self.ops += self.step_ops;
             let Some((mut draft, mut residence)) = planner.plan(self.judge, parameters, &reserves) else {
                 return;
             };
