@@ -87,6 +87,19 @@ fn rewrites_checks_and_reports() {
 }
 
 #[test]
+fn what_variables_begin_with_is_rewritten_and_restored() {
+    let (_directory, at) = scratch();
+    let model = "testdata/resnet50_64_b2.meta";
+    let budget = ["--gpu-mem", "233MiB", "--memory-ratio", "1", "--device-profile", "soft"];
+    let text = succeed(&[&[model, "-o", &at("out.meta")][..], &budget].concat());
+    assert!(text.contains("480 initial values"), "{text}");
+    let verified = succeed(&["--verify-against", model, &at("out.meta")]);
+    assert!(verified.contains("480 initial values by way of the host"), "{verified}");
+    succeed(&["--strip", &at("out.meta"), "-o", &at("stripped.meta")]);
+    assert!(fs::read(at("stripped.meta")).unwrap() == fs::read(model).unwrap());
+}
+
+#[test]
 fn json_has_all_documented_keys() {
     let json: Value = serde_json::from_str(&succeed(&[MODEL, "--dry-run", "--json"])).unwrap();
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");

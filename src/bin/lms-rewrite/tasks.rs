@@ -105,19 +105,27 @@ pub fn verify(args: &Args, original: &OsStr) -> anyhow::Result<()> {
     let verified = verify::check(&original_model, &subject.model, &subject.registry).with_context(|| {
         format!("{} does not compute what {} does", subject.model.name(), original_model.name())
     })?;
+    let mut added = vec![format!("{} swap-ins of {} tensors", verified.swap_ins, verified.swapped_tensors)];
+    if verified.recomputed_ops > 0 {
+        added.push(format!("{} second runs of ops", verified.recomputed_ops));
+    }
+    if verified.initial_values > 0 {
+        added.push(format!("{} initial values by way of the host", verified.initial_values));
+    }
+    added.push(format!("{} control edges added", verified.added_control_edges));
     let message = format!(
-        "{} computes what {} does: {} swap-ins of {} tensors, {} control edges added",
+        "{} computes what {} does: {}",
         subject.model.name(),
         original_model.name(),
-        verified.swap_ins,
-        verified.swapped_tensors,
-        verified.added_control_edges,
+        added.join(", ")
     );
     let json = serde_json::json!({
         "schema": 1,
         "verified": true,
         "swapins": verified.swap_ins,
         "swapped_tensors": verified.swapped_tensors,
+        "recomputed_ops": verified.recomputed_ops,
+        "initial_values": verified.initial_values,
         "control_edges": verified.added_control_edges,
     });
     say(args, &message, false, &json)
