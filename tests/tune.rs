@@ -140,6 +140,32 @@ fn a_plan_for_another_graph_is_refused() {
     fail(1, &[MNIST, "--gpu-mem", "4GiB", "--plan", &plan], "is no plan");
 }
 
+/// What the other tools refuse, the simulator is not asked about.
+#[test]
+fn a_damaged_plan_is_refused() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("plan.json").to_str().unwrap().to_string();
+    let budget = [RESNET, "--gpu-mem", "3GiB", "--device-profile", "v100-pcie3"];
+    json(0, &[&budget[..], &["-o", &path]].concat());
+    let plan: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let refused = |damage: fn(&mut Value), says: &str| {
+        let mut damaged = plan.clone();
+        damage(&mut damaged);
+        assert_ne!(damaged, plan);
+        fs::write(&path, damaged.to_string()).unwrap();
+        fail(1, &[&budget[..], &["--plan", &path]].concat(), says);
+    };
+    refused(|plan| plan["swaps"] = Value::Array(Vec::new()), "from where it is not");
+    refused(|plan| plan["recomputations"].as_array_mut().unwrap().reverse(), "from where it is not");
+    refused(
+        |plan| {
+            let swap_in = &mut plan["swaps"][0]["swap_ins"][0];
+            swap_in["triggers"] = swap_in["consumers"].clone();
+        },
+        "cycle",
+    );
+}
+
 #[test]
 fn the_same_input_gives_the_same_plan() {
     let plan = || tune(&[RESNET, "--gpu-mem", "4GiB", "-q", "-o", "-"]).stdout;

@@ -8,14 +8,16 @@ use prost::Message;
 use prost_reflect::DynamicMessage;
 
 use super::{GraphArgs, ModelArgs};
-use crate::format::{Model, Source, collected_ops, collected_variables};
+use crate::format::{Encoding, Model, Source, collected_ops, collected_variables};
 use crate::graph::{Graph, NodeId};
 use crate::ops::OpRegistry;
-use crate::plan::Analysis;
+use crate::plan::{Analysis, Plan};
 use crate::proto::descriptor_pool;
 use crate::proto::tensorflow::{MetaGraphDef, OpList};
+use crate::rewrite::rewrite;
 use crate::runtime::{TensorFlow, infer_shapes};
 use crate::shape::{Shapes, Sizes};
+use crate::verify::{self, CheckOptions};
 
 /// A model with what its file and the flags say about it.
 #[derive(Debug)]
@@ -101,6 +103,28 @@ impl Subject {
     ) -> anyhow::Result<Analysis<'a>> {
         let sizes = Sizes::of(graph, &shapes).with_context(|| self.model.name().to_string())?;
         Ok(Analysis::new(graph, &self.targets(graph, args)?, shapes, sizes))
+    }
+
+    /// The model with a plan carried out, checked.
+    ///
+    /// # Errors
+    ///
+    /// If the plan cannot be carried out, or the result does not compute what the model does.
+    pub fn carried_out(
+        &self,
+        graph: &Graph,
+        plan: &Plan,
+        model: &ModelArgs,
+        args: &GraphArgs,
+    ) -> anyhow::Result<Model> {
+        let name = || self.model.name().to_string();
+        let edits = rewrite(&self.model, graph, plan).with_context(name)?.edits;
+        let content = self.model.edited(&edits, Encoding::Binary)?.to_vec();
+        let result = Model::from_bytes(self.model.name(), content, &model.options())?;
+        let options = CheckOptions { train_ops: args.train_ops.clone() };
+        verify::check_with(&self.model, &result, &self.registry, &options)
+            .with_context(|| format!("{}: the rewrite failed its check, nothing was run", name()))?;
+        Ok(result)
     }
 
     /// The names of the variables that the file says are trainable.

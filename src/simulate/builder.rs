@@ -389,6 +389,7 @@ impl<'a> Builder<'a> {
         let rows = |pairs: &[(u32, u32)]| {
             Rows::group(self.ops.len(), || pairs.iter().map(|&(row, value)| (row as usize, value)), NONE)
         };
+        // Plans have all of them or none.
         let beginning = &self.outline.beginning;
         let initial = if self.draft.initial_values.is_empty() { &beginning.shared } else { &beginning.own };
         Program {

@@ -27,7 +27,7 @@ pub(super) struct Beginning {
 }
 
 /// What an initializer and the first step do to the pools.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Initial {
     /// For each GPU what is taken and given back before the first step.
     pub events: Vec<Vec<PoolEvent>>,

@@ -6,12 +6,9 @@ use std::path::PathBuf;
 use anyhow::Context;
 use serde::Serialize;
 use tf_lms::cli::{Failure, Subject, plan_for_budget};
-use tf_lms::format::{Encoding, Model};
 use tf_lms::graph::{Device, Graph};
 use tf_lms::plan::{Plan, tflms};
-use tf_lms::rewrite;
 use tf_lms::train::{Asked, DeviceChoice, Feeds, Recipe, only_what_trains};
-use tf_lms::verify::{self, CheckOptions};
 
 use crate::args::Args;
 
@@ -111,12 +108,7 @@ fn rewrite(args: &Args, subject: &Subject, graph: &Graph) -> anyhow::Result<Rewr
             }
         }
     };
-    let edits = rewrite::rewrite(&subject.model, graph, &plan).with_context(name)?.edits;
-    let content = subject.model.edited(&edits, Encoding::Binary)?.to_vec();
-    let output = Model::from_bytes(subject.model.name(), content, &args.model.options())?;
-    let options = CheckOptions { train_ops: args.graph.train_ops.clone() };
-    verify::check_with(&subject.model, &output, &subject.registry, &options)
-        .with_context(|| format!("{}: the rewrite failed its check, nothing was run", name()))?;
+    let output = subject.carried_out(graph, &plan, &args.model, &args.graph)?;
     let swap_ins = (0..output.nodes().len()).map(|node| output.nodes().name(node).to_string());
     Ok(Rewritten {
         graph_def: output.graph_def().to_vec(),

@@ -4,11 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
-use tf_lms::cli::{Failure, Subject};
+use tf_lms::cli::Subject;
 use tf_lms::graph::Graph;
-use tf_lms::plan::{Draft, Plan, graph_digest};
+use tf_lms::plan::{Draft, Plan};
 use tf_lms::simulate::{Machine, Outline};
 use tf_lms::tune::{self, Judge, Tuning};
+
+use crate::args::Args;
 
 /// A plan that the user gave.
 pub struct Given {
@@ -18,14 +20,11 @@ pub struct Given {
 }
 
 impl Given {
-    /// Reads a plan for a graph.
-    pub fn read(path: &Path, subject: &Subject, graph: &Graph) -> anyhow::Result<Given> {
+    /// Reads a plan for a graph. One that cannot be carried out is not worth a prediction.
+    pub fn read(path: &Path, subject: &Subject, graph: &Graph, args: &Args) -> anyhow::Result<Given> {
         let name = path.display().to_string();
         let plan = Plan::from_json(&name, &fs::read(path).with_context(|| name.clone())?)?;
-        if plan.graph.nodes != graph.len() || plan.graph.digest != graph_digest(graph) {
-            return Err(Failure::Failed
-                .error(format!("{name}: the plan is for another graph than {}", subject.model.name())));
-        }
+        subject.carried_out(graph, &plan, &args.model, &args.graph).context(name)?;
         let draft = Draft::of(&plan, graph)?;
         Ok(Given { strategy: plan.strategy, parameters: plan.parameters, draft })
     }

@@ -46,7 +46,7 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
     };
     let usable = memory.iter().map(|&bytes| args.budget.usable_bytes(bytes)).collect();
     let machine = Machine::new(profile, placement.gpus().len(), usable);
-    let given = args.plan.as_deref().map(|path| Given::read(path, &subject, &graph)).transpose()?;
+    let given = args.plan.as_deref().map(|path| Given::read(path, &subject, &graph, args)).transpose()?;
     let tuning = match &given {
         None => tune::tune(&outline, &machine, &mut *strategy)?,
         Some(given) => given.judge(&outline, &machine)?,
