@@ -64,7 +64,17 @@ SPECIFIC = {
         "help": "with --fp16: factor on the loss, taken off the gradients again",
     },
     "steps": {"type": int, "metavar": "N", "help": "length of the sequence"},
+    "layers": {"type": int, "metavar": "N", "help": "layers of the encoder"},
+    "hidden": {"type": int, "metavar": "N", "help": "values for each token between the layers"},
+    "heads": {"type": int, "metavar": "N", "help": "heads of attention, each with its part of these values"},
+    "intermediate": {"type": int, "metavar": "N", "help": "values for each token inside a layer's dense ones"},
+    "vocabulary": {"type": int, "metavar": "N", "help": "how many tokens there are"},
+    "positions": {"type": int, "metavar": "N", "help": "length of the longest sequence that has embeddings"},
+    "dropout": {"type": float, "metavar": "X", "help": "part of the values that dropout leaves out; 0 for no dropout"},
 }
+
+# Those that count something, of which there must be one at least.
+COUNTS = [name for name, settings in SPECIFIC.items() if settings.get("type") is int and "choices" not in settings]
 
 
 def flag(name):
@@ -118,7 +128,7 @@ def add_model(sub, model):
         type=count_or_free,
         default=model.size,
         metavar="N|free",
-        help=f"height and width, and depth of a volume (default {model.size})",
+        help=f"height and width, depth of a volume, or length of a sequence (default {model.size})",
     )
     graph.add_argument("--classes", type=int, default=model.classes, metavar="N", help=f"(default {model.classes})")
     graph.add_argument(
@@ -280,7 +290,7 @@ def check(top, options, model):
         problems.append((directory and getattr(options, name), f"{flag(name)} does not go with a SavedModel"))
     problems += [
         (getattr(options, name, 1) < 1, f"{flag(name)} {getattr(options, name, 1)}: expected a number above 0")
-        for name in ["base_filters", "depth", "steps", "middle_blocks"]
+        for name in COUNTS
     ]
     for wrong, message in problems:
         if wrong:

@@ -102,6 +102,12 @@ ENTRIES = [
         "GoogLeNet on two GPUs: a tower on each, the variables on the first",
         "googlenet --batch 2 --size 64 --classes 10 --towers 2 --learning-rate 3e-5 --reference-steps 3",
     ),
+    Entry(
+        "bert_32_b8.meta",
+        "BERT that trains on a CPU: 2 layers, 100 tokens; products of batches of matrices, tables of embeddings",
+        "bert --batch 8 --size 32 --layers 2 --hidden 32 --heads 2 --intermediate 128 --vocabulary 100 --positions 32"
+        " --reference-steps 3",
+    ),
 ]
 
 

@@ -179,6 +179,14 @@ class Network:
             deviation = tf.math.reduce_std(x, spatial, keepdims=True) + epsilon
             return (x - mean) / deviation * scale + offset
 
+    def layer_norm(self, x, name=None, epsilon=1e-3):
+        """Each row, along the last axis, to mean 0 and deviation 1, in single ops."""
+        with scope(name):
+            scale = self.weights("gamma", [x.shape[-1]], tf1.ones_initializer())
+            offset = self.weights("beta", [x.shape[-1]], tf1.zeros_initializer())
+            mean, variance = tf.nn.moments(x, -1, keepdims=True)
+            return tf.nn.batch_normalization(x, mean, variance, offset, scale, epsilon)
+
     # --- layers without variables -------------------------------------------------------------------------------------
 
     def pool(self, x, kind, window, stride=None, padding="SAME"):
@@ -222,6 +230,23 @@ def flatten(x):
 def size_of(x, axis):
     """The length of an axis: a number where it is known, else a tensor."""
     return tf.shape(x)[axis] if x.shape[axis] is None else x.shape[axis]
+
+
+def rows(table, numbers):
+    """The rows of a table with these numbers, in the shape of the numbers.
+
+    The gradient is a whole table. TensorFlow's own lists the rows that were used; an optimizer finds out first which of
+    these are the same, and how many are left only the numbers tell, so that the size of what it makes is in no graph.
+    """
+    with tf1.get_default_graph().gradient_override_map({"GatherV2": "WholeTable"}):
+        return tf.gather(tf.convert_to_tensor(table), numbers)
+
+
+@tf.RegisterGradient("WholeTable")
+def whole_table(gather, gradient):
+    """The gradient of `rows`: that of the table, and none of the numbers and the axis."""
+    table, numbers, _ = gather.inputs
+    return tf.math.unsorted_segment_sum(gradient, numbers, size_of(table, 0)), None, None
 
 
 def cross_entropy(logits, labels):
