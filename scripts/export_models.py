@@ -48,7 +48,10 @@ def export_v1(model, chosen):
     tf1.disable_eager_execution()
     tf1.disable_control_flow_v2()
     made = training.build(model, chosen)
-    if chosen.saved_model:
+    if chosen.frozen:
+        made, path = training.frozen(made), pathlib.Path(chosen.output)
+        files.write_message(made.graph.as_graph_def(add_shapes=not chosen.no_shapes), path, chosen.text)
+    elif chosen.saved_model:
         path = pathlib.Path(chosen.saved_model)
         files.write_saved_model(made, path)
     else:

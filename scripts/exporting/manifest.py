@@ -27,7 +27,7 @@ def describe(training, model, options, path):
             for each, tensor in zip(training.batch.inputs, training.batch.placeholders)
         ],
         "train_op": training.train_op.name,
-        "init_op": training.init_op.name,
+        "init_op": None if options.frozen else training.init_op.name,
         "loss": training.loss.name,
         "variables": {
             "kind": "reference" if options.ref_variables else "resource",
@@ -83,7 +83,7 @@ def describe_file(options, path):
             "bytes": (path / files.SAVED_MODEL).stat().st_size,
         }
     return {
-        "format": "GraphDef" if options.graphdef else "MetaGraphDef",
+        "format": "GraphDef" if options.graphdef or options.frozen else "MetaGraphDef",
         "encoding": "text" if options.text else "binary",
         "output_shapes": not options.no_shapes,
         "bytes": path.stat().st_size,
@@ -105,6 +105,7 @@ def describe_model(model, options):
         "data_format": options.data_format,
         "device": options.device or "",
         "seed": options.seed,
+        **({"forward": True} if options.forward else {}),
         "options": {name: getattr(options, name) for name in sorted(model.flags)},
     }
 

@@ -138,6 +138,9 @@ def add_model(sub, model):
         "--learning-rate", type=float, default=model.learning_rate, metavar="X", help=f"(default {model.learning_rate})"
     )
     graph.add_argument(
+        "--forward", action="store_true", help="the forward pass alone: a step computes the loss and changes nothing"
+    )
+    graph.add_argument(
         "--ref-variables", action="store_true", help="reference variables (VariableV2) in place of resource variables"
     )
     graph.add_argument(
@@ -175,6 +178,11 @@ def add_model(sub, model):
         target.add_argument(
             "--tf2-saved-model", metavar="DIR", help="write a SavedModel of a TensorFlow 2 training step, a tf.function"
         )
+    file.add_argument(
+        "--frozen",
+        action="store_true",
+        help="a bare GraphDef with initial values as constants in place of variables; goes with --forward",
+    )
     file.add_argument("--graphdef", action="store_true", help="a bare GraphDef in place of a MetaGraphDef")
     file.add_argument("--text", action="store_true", help="text in place of binary")
     file.add_argument("--no-shapes", action="store_true", help="leave out the attribute _output_shapes")
@@ -285,6 +293,7 @@ def check(top, options, model):
         (options.reference_steps < 0, f"--reference-steps {options.reference_steps}: expected 0 or more"),
     ]
     problems += check_input(options)
+    problems += check_forward(options)
     directory = options.saved_model or getattr(options, "tf2_saved_model", None)
     for name in ["graphdef", "text", "no_shapes"]:
         problems.append((directory and getattr(options, name), f"{flag(name)} does not go with a SavedModel"))
@@ -299,6 +308,16 @@ def check(top, options, model):
         message = model.check(options)
         if message:
             top.error(message)
+
+
+def check_forward(options):
+    """What does not go together with a forward pass, each with a message."""
+    tf2 = getattr(options, "tf2_saved_model", None)
+    return [
+        (options.frozen and not options.forward, "--frozen goes with --forward: constants cannot be trained"),
+        (options.frozen and (options.data or options.saved_model), "--frozen writes a graph that needs no initialization"),
+        (options.forward and (options.towers or tf2), "--forward goes with neither --towers nor --tf2-saved-model"),
+    ]
 
 
 def check_input(options):

@@ -58,7 +58,8 @@ def load(path, manifest):
             tf.import_graph_def(read(path, manifest), name="")
         else:
             tf1.train.import_meta_graph(read(path, manifest))
-    session.run(manifest["init_op"])
+    if manifest["init_op"]:
+        session.run(manifest["init_op"])
     return session
 
 

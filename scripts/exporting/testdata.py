@@ -26,6 +26,12 @@ class Entry:
     flags: str
 
 
+# A network of few activations and large weights.
+FORWARD = (
+    "bert --forward --batch 1 --size 16 --layers 2 --hidden 32 --heads 2 --intermediate 512 --vocabulary 100"
+    " --positions 32 --dropout 0"
+)
+
 ENTRIES = [
     Entry("mnist_cnn.meta", "the smallest whole training graph", "mnist_cnn --reference-steps 3"),
     Entry(
@@ -107,6 +113,21 @@ ENTRIES = [
         "BERT that trains on a CPU: 2 layers, 100 tokens; products of batches of matrices, tables of embeddings",
         "bert --batch 8 --size 32 --layers 2 --hidden 32 --heads 2 --intermediate 128 --vocabulary 100 --positions 32"
         " --reference-steps 3",
+    ),
+    Entry(
+        "bert_16_b1_forward.meta",
+        "BERT's forward pass: a step changes nothing, and weights are the most of its memory",
+        f"{FORWARD} --reference-steps 3",
+    ),
+    Entry(
+        "bert_16_b1_forward_ref.meta",
+        "the same on reference variables",
+        f"{FORWARD} --ref-variables --reference-steps 3",
+    ),
+    Entry(
+        "bert_16_b1_frozen.pb",
+        "the same with constants in place of variables, a bare GraphDef",
+        f"{FORWARD} --frozen --reference-steps 3",
     ),
 ]
 

@@ -1,5 +1,7 @@
-"""Makes a training graph of a model: input, loss, train step, initialization, saver, collections."""
+"""Makes a training graph of a model, or its forward pass: input, loss, train step, initialization, saver, collections."""
 
+import dataclasses
+import warnings
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -47,7 +49,8 @@ def build(model, options):
                 batch = batches.make(model, options)
                 net = Network(options.data_format, options.ref_variables, getattr(options, "fp16", False))
                 loss = tf.identity(model.loss(net, batch.towers[0], options), name="loss")
-                train_op = step.one(model, options, loss)
+                # A forward pass runs for its loss alone.
+                train_op = loss.op if options.forward else step.one(model, options, loss)
             init_op = initialization(batch)
         with tf.device("/device:CPU:0"):  # files are read and written on the host
             saver = tf1.train.Saver(tf1.global_variables())
@@ -73,3 +76,21 @@ def initialization(batch):
     if not batch.initializer:
         return tf1.variables_initializer(variables, name="init")
     return tf.group(tf1.variables_initializer(variables, name="init_variables"), batch.initializer, name="init")
+
+
+def frozen(made):
+    """The same graph with the variables' initial values as constants."""
+    with tf1.Session(graph=made.graph) as session:
+        session.run(made.init_op)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its advice to leave graph mode
+            graph_def = tf1.graph_util.convert_variables_to_constants(
+                session, made.graph.as_graph_def(), [made.loss.op.name]
+            )
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.import_graph_def(graph_def, name="")
+    inputs = [graph.get_tensor_by_name(tensor.name) for tensor in made.batch.placeholders]
+    loss = graph.get_tensor_by_name(made.loss.name)
+    batch = dataclasses.replace(made.batch, placeholders=inputs)
+    return dataclasses.replace(made, graph=graph, batch=batch, loss=loss, train_op=loss.op)

@@ -105,7 +105,10 @@ fn initialize(session: &Session, model: &Model, manifest: &Manifest) -> Result<(
     if let Some(init) = &manifest.init_op {
         return session.run(&[], &[], &[init]).map(drop);
     }
-    assert_eq!(model.kind(), Kind::SavedModel, "a model without an init op is a SavedModel");
+    if model.kind() != Kind::SavedModel {
+        // Constants need no initialization.
+        return Ok(());
+    }
     let meta_graph: MetaGraphDef = model.meta_graph().unwrap().unwrap();
     let saver = meta_graph.saver_def.unwrap();
     let checkpoint = manifest.path().join("variables/variables");
