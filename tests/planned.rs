@@ -43,7 +43,12 @@ fn with_outline<R>(model: &Model, targets: &[&str], check: impl FnOnce(&Outline)
 }
 
 fn planned(recompute: bool) -> Planned {
-    Planned { settings: Settings { recompute, effort_seconds: 0.05 }, ..Planned::default() }
+    with_settings(Settings { recompute, ..Settings::default() })
+}
+
+/// Without much effort.
+fn with_settings(settings: Settings) -> Planned {
+    Planned { settings: Settings { effort_seconds: 0.05, ..settings }, ..Planned::default() }
 }
 
 fn written(outline: &Outline, draft: Draft) -> Plan {
@@ -67,18 +72,26 @@ proptest! {
 
     #[test]
     fn plans_for_odd_graphs_hold(seed: u64, size in 10usize..150, part in 0.3f64..1.0, recompute: bool) {
-        plan_holds(random_graph::random_graph(seed, size), random_graph::TRAIN_OP, part, recompute)?;
+        let settings = Settings { recompute, ..Settings::default() };
+        plan_holds(random_graph::random_graph(seed, size), random_graph::TRAIN_OP, part, settings)?;
     }
 
     #[test]
-    fn plans_for_training_graphs_hold(seed: u64, layers in 4usize..60, part in 0.2f64..1.0, recompute: bool) {
+    fn plans_for_training_graphs_hold(
+        seed: u64,
+        layers in 4usize..60,
+        part in 0.2f64..1.0,
+        recompute: bool,
+        swap_weights: bool,
+    ) {
         let content = training_graph::random_training_graph(seed, layers);
-        plan_holds(content, training_graph::TRAIN_OP, part, recompute)?;
+        let settings = Settings { recompute, swap_weights, ..Settings::default() };
+        plan_holds(content, training_graph::TRAIN_OP, part, settings)?;
     }
 }
 
 /// A plan for a part of the memory that a graph wants passes the checker and keeps to its budget, if there is one.
-fn plan_holds(content: Vec<u8>, train_op: &str, part: f64, recompute: bool) -> Result<(), TestCaseError> {
+fn plan_holds(content: Vec<u8>, train_op: &str, part: f64, settings: Settings) -> Result<(), TestCaseError> {
     let model = Model::from_bytes("a random graph", content, &ReadOptions::default()).unwrap();
     let check = |outline: &Outline| {
         let graph = outline.analysis().graph;
@@ -91,8 +104,9 @@ fn plan_holds(content: Vec<u8>, train_op: &str, part: f64, recompute: bool) -> R
         let mut judge = Judge::new(outline, &budget);
         // Whatever plan there is, is to hold.
         judge.trust_the_profile();
-        let Some(found) = planned(recompute).find(&mut judge).unwrap() else { return Ok(()) };
-        prop_assert!(recompute || found.draft.recomputations.is_empty());
+        let Some(found) = with_settings(settings.clone()).find(&mut judge).unwrap() else { return Ok(()) };
+        prop_assert!(settings.swap_weights || found.draft.host_ops.is_empty());
+        prop_assert!(settings.recompute || found.draft.recomputations.is_empty());
         for gpu in &found.outcome.gpus {
             prop_assert!(gpu.peak_bytes <= budget.memory[0]);
         }
@@ -124,7 +138,7 @@ fn plan_holds(content: Vec<u8>, train_op: &str, part: f64, recompute: bool) -> R
 #[test]
 fn a_dropped_swap_leaves_no_second_run_behind() {
     let content = random_graph::random_graph(5152059348673234353, 100);
-    plan_holds(content, random_graph::TRAIN_OP, 0.8651228906805036, true).unwrap();
+    plan_holds(content, random_graph::TRAIN_OP, 0.8651228906805036, Settings::default()).unwrap();
 }
 
 /// A tensor that could be made again only by way of thousands of others is not.

@@ -19,6 +19,11 @@ pub struct StrategyArgs {
     #[arg(long)]
     pub no_recompute: bool,
 
+    /// Let weights that steps only read be on the host, as far as the GPU has no room for them, and copy them to it in each step; for
+    /// what trains no more
+    #[arg(long)]
+    pub swap_weights: bool,
+
     /// For how long to improve plans; counted in simulated ops, of which an ordinary core does so many, so that the same is
     /// found each time
     #[arg(long, value_name = "SECONDS", default_value_t = Settings::default().effort_seconds, value_parser = parse_effort)]
@@ -52,10 +57,20 @@ impl StrategyArgs {
             Some(StrategyName::Planned) if !is_known => Err(Failure::Usage.error(
                 "--strategy planned: the file does not say which ops a step runs: give the op that trains with --train-op",
             )),
+            Some(StrategyName::Tflms) if self.swap_weights => {
+                Err(Failure::Usage.error("--swap-weights: only --strategy planned does that"))
+            }
+            None if self.swap_weights && !is_known => Err(Failure::Usage.error(
+                "--swap-weights: the file does not say which ops a step runs: give what to compute with --train-op",
+            )),
             Some(StrategyName::Tflms) => Ok(Box::new(Tflms::new(fixed))),
             None if !is_known => Ok(Box::new(Tflms::new(fixed))),
             _ => {
-                let settings = Settings { recompute: !self.no_recompute, effort_seconds: self.effort };
+                let settings = Settings {
+                    recompute: !self.no_recompute,
+                    swap_weights: self.swap_weights,
+                    effort_seconds: self.effort,
+                };
                 Ok(Box::new(Planned { settings, fixed }))
             }
         }

@@ -1,18 +1,16 @@
 //! Changes to a graph, written between the bytes that stay.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 use prost::Message;
 use prost_reflect::DynamicMessage;
 
+use super::edit_node::{AttrEdit, NodeEdit, indentation, whole_lines};
 use super::model::{LARGEST_MESSAGE, Model, TextSource, field};
-use super::nodes::field as node_field;
-use super::print::{has_unknown_fields, print_block, print_message, quote};
+use super::print::{has_unknown_fields, print_block, print_message};
 use super::rope::Rope;
-use super::scan::{Scanner, TextField};
 use super::text::descriptor;
-use super::wire::{Fields, put_length_delimited_header, put_string};
+use super::wire::{Fields, put_length_delimited_header};
 use super::{Encoding, FormatError};
 use crate::proto::tensorflow::NodeDef;
 
@@ -21,6 +19,10 @@ use crate::proto::tensorflow::NodeDef;
 pub struct Edits {
     /// New inputs, all of them, data before control.
     pub inputs: BTreeMap<usize, Vec<String>>,
+    /// Other devices; none for none.
+    pub devices: BTreeMap<usize, Option<String>>,
+    /// Changes to attributes.
+    pub attrs: BTreeMap<usize, AttrEdit>,
     /// Nodes to leave out.
     pub removed: BTreeSet<usize>,
     /// Nodes to append after the last one.
@@ -30,7 +32,11 @@ pub struct Edits {
 impl Edits {
     /// Whether nothing is to change.
     pub fn is_empty(&self) -> bool {
-        self.inputs.is_empty() && self.removed.is_empty() && self.added.is_empty()
+        self.inputs.is_empty()
+            && self.devices.is_empty()
+            && self.attrs.is_empty()
+            && self.removed.is_empty()
+            && self.added.is_empty()
     }
 }
 
@@ -107,8 +113,8 @@ impl Model {
                 rope.push_source(part.span);
                 continue;
             };
-            if let Some(inputs) = edits.inputs.get(&node) {
-                rope.push_rope(self.with_inputs(content, inputs).enclosed(field::GRAPH_NODE));
+            if let Some(edit) = NodeEdit::of(edits, node) {
+                rope.push_rope(edit.of_binary(&self.bytes, content).enclosed(field::GRAPH_NODE));
             } else if !edits.removed.contains(&node) {
                 rope.push_source(part.span);
             }
@@ -116,41 +122,6 @@ impl Model {
                 rope.push_new(std::mem::take(&mut added));
             }
             node += 1;
-        }
-        rope
-    }
-
-    /// A node with other inputs: each in the place of the old one, further ones after the last, all else as it is.
-    fn with_inputs(&self, content: Range<usize>, inputs: &[String]) -> Rope<'_> {
-        let parts: Vec<_> = Fields::new(&self.bytes, content).flatten().collect();
-        let rank =
-            |number: u32| if number == node_field::INPUT { 2 } else { u8::from(number <= node_field::OP) };
-        // New inputs go behind the last input, or behind name and op where there is none.
-        let anchor = parts.iter().map(|part| rank(part.number)).max().unwrap_or(0);
-        let anchor = parts.iter().rposition(|part| anchor > 0 && rank(part.number) == anchor);
-
-        let mut rope = Rope::new(&self.bytes);
-        let mut next = inputs.iter();
-        let put = |rope: &mut Rope<'_>, input: &String| {
-            let mut encoded = Vec::new();
-            put_string(node_field::INPUT, input, &mut encoded);
-            rope.push_new(encoded);
-        };
-        if anchor.is_none() {
-            next.by_ref().for_each(|input| put(&mut rope, input));
-        }
-        for (index, part) in parts.into_iter().enumerate() {
-            match part.bytes(node_field::INPUT) {
-                None => rope.push_source(part.span),
-                Some(old) => match next.next() {
-                    Some(input) if input.as_bytes() == &self.bytes[old] => rope.push_source(part.span),
-                    Some(input) => put(&mut rope, input),
-                    None => {}
-                },
-            }
-            if Some(index) == anchor {
-                next.by_ref().for_each(|input| put(&mut rope, input));
-            }
         }
         rope
     }
@@ -179,9 +150,9 @@ fn edited_text<'a>(source: &'a TextSource, edits: &Edits) -> Rope<'a> {
     let mut rope = Rope::new(text.as_bytes());
     let mut position = 0;
     for (node, span) in source.graph.nodes.iter().enumerate() {
-        if let Some(inputs) = edits.inputs.get(&node) {
+        if let Some(edit) = NodeEdit::of(edits, node) {
             rope.push_source(position..span.start);
-            text_with_inputs(text, span.clone(), inputs, &mut rope);
+            edit.of_text(text, span.clone(), &mut rope);
             position = span.end;
         } else if edits.removed.contains(&node) {
             let line = whole_lines(text, span.clone());
@@ -222,56 +193,4 @@ fn put_text_node(node: &NodeDef, indent: usize, out: &mut String) {
     if message.merge(node.encode_to_vec().as_slice()).is_ok() {
         print_block("node", indent, out, |indent, out| print_message(&message, indent, out));
     }
-}
-
-/// Appends the node at `span` with other inputs.
-fn text_with_inputs(text: &str, span: Range<usize>, inputs: &[String], rope: &mut Rope<'_>) {
-    let Some(open) = text[span.clone()].find(['{', '<']) else { return rope.push_source(span) };
-    let close = text[span.clone()].rfind(['}', '>']).map_or(span.end, |close| span.start + close);
-    let body = span.start + open + 1..close;
-    let fields: Vec<TextField> = Scanner::within(text, body.clone()).fields().flatten().collect();
-    let is_input = |field: &&TextField| field.name(text) == "input";
-
-    let place = match fields.iter().find(is_input) {
-        Some(first) => whole_lines(text, first.span.clone()).start,
-        None => {
-            let op = fields.iter().rfind(|field| field.name(text) == "op");
-            op.map_or(body.start, |op| whole_lines(text, op.span.clone()).end)
-        }
-    };
-    let own_lines = place == 0 || text[..place].ends_with('\n');
-    let indent = fields.first().map_or("", |first| indentation(text, first.span.start));
-    let mut new = String::new();
-    for input in inputs {
-        let quoted = quote(input.as_bytes());
-        new += &if own_lines { format!("{indent}input: {quoted}\n") } else { format!(" input: {quoted} ") };
-    }
-
-    let mut position = span.start;
-    rope.push_source(position..place);
-    position = position.max(place);
-    rope.push_new(new.into_bytes());
-    for field in fields.iter().filter(is_input) {
-        let line = whole_lines(text, field.span.clone());
-        rope.push_source(position..line.start);
-        position = line.end;
-    }
-    rope.push_source(position..span.end);
-}
-
-/// The lines that a field fills, if it shares none with another; else the field alone.
-fn whole_lines(text: &str, span: Range<usize>) -> Range<usize> {
-    let start = span.start - indentation(text, span.start).len();
-    let starts_line = start == 0 || text[..start].ends_with('\n');
-    let after = text[span.end..].trim_start_matches([' ', '\t', '\r']);
-    match after.strip_prefix('\n') {
-        Some(next) if starts_line => start..text.len() - next.len(),
-        _ => span,
-    }
-}
-
-/// The blanks before a position, back to the start of its line or to something else.
-fn indentation(text: &str, position: usize) -> &str {
-    let before = &text[..position];
-    &before[before.trim_end_matches([' ', '\t']).len()..]
 }

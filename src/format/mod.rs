@@ -6,6 +6,7 @@
 
 mod collections;
 mod edit;
+mod edit_node;
 mod error;
 mod files;
 mod model;
@@ -20,6 +21,7 @@ use std::fmt;
 
 pub use collections::{collected_ops, collected_variables, op_name};
 pub use edit::Edits;
+pub use edit_node::AttrEdit;
 pub use error::FormatError;
 pub use files::{Destination, Source, Written, write_file};
 pub use model::{Function, Model, ReadOptions};

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use prost::Message;
 
-use super::wire::{Fields, Payload, WireError};
+use super::wire::{Field, Fields, Payload, WireError};
 use crate::proto::tensorflow::{AttrValue, NodeDef};
 
 /// Field numbers of `NodeDef`.
@@ -119,6 +119,13 @@ impl NodeList {
     }
 }
 
+/// Whether a field of a node is the attribute of this name.
+pub(super) fn is_attr(buffer: &[u8], part: &Field, name: &str) -> bool {
+    let Some(entry) = part.bytes(field::ATTR) else { return false };
+    let key = Fields::new(buffer, entry).flatten().filter_map(|inner| inner.bytes(1)).last();
+    key.is_some_and(|key| &buffer[key] == name.as_bytes())
+}
+
 /// A [`NodeList`] with the bytes it points into.
 #[derive(Debug, Clone, Copy)]
 pub struct Nodes<'a> {
@@ -197,6 +204,23 @@ impl<'a> Nodes<'a> {
         Fields::new(buffer, self.content(node))
             .flatten()
             .filter(|part| part.bytes(field::INPUT).is_none())
+            .map(move |part| &buffer[part.span])
+    }
+
+    /// All fields of the node but its inputs, its device and the attributes of these names, each with its key, as they stand in the buffer.
+    pub fn fields_beside_device<'n>(
+        &self,
+        node: usize,
+        attrs: &'n [&'n str],
+    ) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
+        let buffer = self.buffer;
+        Fields::new(buffer, self.content(node))
+            .flatten()
+            .filter(move |part| {
+                part.bytes(field::INPUT).is_none()
+                    && part.bytes(field::DEVICE).is_none()
+                    && !attrs.iter().any(|name| is_attr(buffer, part, name))
+            })
             .map(move |part| &buffer[part.span])
     }
 

@@ -9,6 +9,7 @@ use crate::format::Nodes;
 use crate::format::wire::{Field, Fields, Payload};
 use crate::ops::{Attr, AttrLookup};
 use crate::proto::tensorflow::AttrValue;
+use crate::proto::tensorflow::attr_value::Value;
 
 /// Field numbers of `AttrValue`.
 mod field {
@@ -43,6 +44,16 @@ impl<'a> NodeAttrs<'a> {
         let value = self.raw(name)?;
         let Payload::Bytes(range) = last_field(value, field::STRING)?.payload else { return None };
         Some(&value[range])
+    }
+
+    /// The ops that the node must be in the same place as: what `_class` names as `loc:@NAME`.
+    pub fn colocated_with(&self) -> Vec<String> {
+        let Some(value) = self.raw("_class").and_then(|value| AttrValue::decode(value).ok()) else {
+            return Vec::new();
+        };
+        let Some(Value::List(list)) = value.value else { return Vec::new() };
+        let names = list.s.iter().filter_map(|name| std::str::from_utf8(name).ok()?.strip_prefix("loc:@"));
+        names.map(str::to_string).collect()
     }
 
     /// A shape attribute: a -1 for each unknown dimension, none if the rank is unknown.

@@ -68,6 +68,12 @@ impl<T: Copy> Rows<T> {
         &self.values[self.range(row)]
     }
 
+    /// One row, to be changed.
+    pub fn row_mut(&mut self, row: usize) -> &mut [T] {
+        let range = self.range(row);
+        &mut self.values[range]
+    }
+
     /// Where a row lies among all values.
     pub fn range(&self, row: usize) -> Range<usize> {
         self.starts[row] as usize..self.starts[row + 1] as usize

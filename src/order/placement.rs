@@ -28,10 +28,12 @@ impl Place {
 ///
 /// Placeholders are on the host: that is where what is fed comes from. All that works on a resource is where the resource
 /// is.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Placement {
     gpus: Vec<Device>,
     ops: Vec<Place>,
+    /// Of each op whether it is on the host because its device says so.
+    named_host: Vec<bool>,
     outputs: Vec<Place>,
     inputs: Rows<Place>,
 }
@@ -58,6 +60,7 @@ impl Placement {
         let mut placement = Placement {
             gpus,
             ops: Vec::with_capacity(graph.len()),
+            named_host: graph.node_ids().map(|node| graph.device(node).is_cpu()).collect(),
             outputs: vec![Place::Host; graph.tensor_count()],
             inputs: Rows::with_capacity(graph.len(), graph.len() * 2),
         };
@@ -93,6 +96,20 @@ impl Placement {
         self.inputs.end_row();
     }
 
+    /// The same with some ops on the host, as if their devices said so.
+    pub fn with_host_ops(&self, graph: &Graph, host_ops: &[NodeId]) -> Placement {
+        let mut placement = self.clone();
+        for &node in host_ops {
+            placement.ops[node.index()] = Place::Host;
+            placement.named_host[node.index()] = true;
+            for tensor in graph.outputs(node) {
+                placement.outputs[tensor.index()] = Place::Host;
+            }
+            placement.inputs.row_mut(node.index()).fill(Place::Host);
+        }
+        placement
+    }
+
     /// The GPUs that the graph's ops are on.
     pub fn gpus(&self) -> &[Device] {
         &self.gpus
@@ -101,6 +118,11 @@ impl Placement {
     /// Where an op runs.
     pub fn op(&self, node: NodeId) -> Place {
         self.ops[node.index()]
+    }
+
+    /// Whether an op is on the host because its device says so, and not for want of another kernel.
+    pub fn names_host(&self, node: NodeId) -> bool {
+        self.named_host[node.index()]
     }
 
     /// Where an output lies when its producer has made it.

@@ -19,6 +19,8 @@ pub struct Draft {
     pub recomputations: Vec<OpRecomputation>,
     /// Values that variables begin with, which go by way of the host, and who gives them to the variables.
     pub initial_values: Vec<(TensorId, NodeId)>,
+    /// Ops that go to the host, in the order of the file.
+    pub host_ops: Vec<NodeId>,
 }
 
 /// A swap in numbers.
@@ -80,6 +82,7 @@ impl Draft {
             && self.orders.is_empty()
             && self.recomputations.is_empty()
             && self.initial_values.is_empty()
+            && self.host_ops.is_empty()
     }
 
     /// Puts names to the numbers, into a plan.
@@ -125,6 +128,7 @@ impl Draft {
         let initial_value =
             |(tensor, assign)| InitialValue { tensor: tensor_name(tensor), assign: name(assign) };
         plan.initial_values = self.initial_values.into_iter().map(initial_value).collect();
+        plan.host_ops = names(self.host_ops);
     }
 
     /// The numbers of a written plan.
@@ -171,6 +175,8 @@ impl Draft {
         for value in &plan.initial_values {
             draft.initial_values.push((tensor(&value.tensor)?, node(&value.assign)?));
         }
+        draft.host_ops = nodes(&plan.host_ops)?;
+        draft.host_ops.sort_unstable();
         Ok(draft)
     }
 }

@@ -12,7 +12,10 @@ mod recomputable;
 mod ref_variables;
 pub mod tflms;
 mod updates;
+mod weights;
 mod without;
+
+use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,12 +27,14 @@ pub use filters::{Filters, NameOrType, Refusal};
 pub use recomputable::{NotRecomputable, recomputable};
 pub use ref_variables::guard as guard_ref_variables;
 pub use updates::after_updates;
+pub use weights::{Weight, computes_nothing, keeps_value, weights};
 pub use without::without_tensor;
 
 /// The version of the plan format that this library writes and reads.
-pub const PLAN_SCHEMA: u32 = 3;
+pub const PLAN_SCHEMA: u32 = 4;
 
-/// The first version, which knew no recomputation, as the second knew no initial values; all of it still means the same.
+/// The first version, which knew no recomputation, as the second knew no initial values, and the third no ops on the host; all of it
+/// still means the same.
 const FIRST_SCHEMA: u32 = 1;
 
 /// What to change in a graph so that it needs less memory on its GPUs.
@@ -55,6 +60,9 @@ pub struct Plan {
     /// Values that variables begin with, which go by way of the host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub initial_values: Vec<InitialValue>,
+    /// Ops that go to the host, device and all: what keeps weights, with what assigns and reads these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host_ops: Vec<String>,
 }
 
 /// Which graph a plan is for.
@@ -203,6 +211,7 @@ impl Plan {
             orders: Vec::new(),
             recomputations: Vec::new(),
             initial_values: Vec::new(),
+            host_ops: Vec::new(),
         }
     }
 
@@ -222,6 +231,13 @@ impl Plan {
             return Err(PlanError::Schema { name: name.to_string(), found: version.schema });
         }
         serde_json::from_slice(json).map_err(syntax)
+    }
+
+    /// The swaps of tensors that leave their GPU: all but those of weights, which are on the host already and only return.
+    pub fn leaving(&self) -> impl Iterator<Item = &Swap> {
+        let host_ops: HashSet<&str> = self.host_ops.iter().map(|name| &**name).collect();
+        let producer = |swap: &Swap| swap.tensor.rsplit_once(':').map(|(node, _)| node.to_string());
+        self.swaps.iter().filter(move |swap| !producer(swap).is_some_and(|node| host_ops.contains(&*node)))
     }
 
     /// The plan as JSON, with a line break at the end.

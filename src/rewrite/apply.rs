@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::error::RewriteError;
 use super::names;
-use crate::format::{Edits, Model, Nodes};
+use crate::format::{AttrEdit, Edits, Model, Nodes};
 use crate::graph::{ControlFlow, Device, Graph, NodeId, RefVariables, TensorId};
 use crate::plan::{
-    InitialValue, NotRecomputable, Order, Plan, Recomputation, Substitute, Swap, SwapIn, graph_digest,
-    movable, recomputable, swappable,
+    InitialValue, NotRecomputable, NotSwappable, Order, Plan, Recomputation, Substitute, Swap, SwapIn,
+    computes_nothing, graph_digest, movable, recomputable, swappable,
 };
 use crate::proto::tensorflow::attr_value::{ListValue, Value};
 use crate::proto::tensorflow::{AttrValue, NodeDef};
@@ -31,7 +31,9 @@ pub struct Rewritten {
 ///
 /// If the plan is not one for this graph: see [`RewriteError`].
 pub fn rewrite(model: &Model, graph: &Graph, plan: &Plan) -> Result<Rewritten, RewriteError> {
-    if let Some(node) = names::first_added(model.nodes()) {
+    let nodes = model.nodes();
+    let moved = || (0..nodes.len()).find(|&node| names::device_before(nodes, node).is_some());
+    if let Some(node) = names::first_added(nodes).or_else(|| moved().map(|node| nodes.name(node))) {
         return Err(RewriteError::AlreadyRewritten { node: node.to_string() });
     }
     let found = graph_digest(graph);
@@ -45,7 +47,7 @@ pub fn rewrite(model: &Model, graph: &Graph, plan: &Plan) -> Result<Rewritten, R
     }
     let mut rewriter = Rewriter {
         graph,
-        nodes: model.nodes(),
+        nodes,
         flow: ControlFlow::of(graph),
         variables: RefVariables::of(graph),
         host: Device::parse(&plan.host_device)?,
@@ -56,8 +58,13 @@ pub fn rewrite(model: &Model, graph: &Graph, plan: &Plan) -> Result<Rewritten, R
         recomputed: Vec::new(),
         times: HashMap::new(),
         begun: HashMap::new(),
+        devices: BTreeMap::new(),
+        attrs: BTreeMap::new(),
         control_edges: 0,
     };
+    for name in &plan.host_ops {
+        rewriter.move_to_host(name)?;
+    }
     for swap in &plan.swaps {
         let tensor = rewriter.tensor(&swap.tensor)?;
         if rewriter.returns.insert(tensor, swap.swap_ins.len()).is_some() {
@@ -72,9 +79,16 @@ pub fn rewrite(model: &Model, graph: &Graph, plan: &Plan) -> Result<Rewritten, R
         rewriter.initial_value(value)?;
     }
     rewriter.orders(&plan.orders)?;
+    rewriter.free_others();
     let inputs = rewriter.inputs.into_iter().map(|(node, inputs)| (node.index(), inputs)).collect();
     Ok(Rewritten {
-        edits: Edits { inputs, added: rewriter.added, ..Edits::default() },
+        edits: Edits {
+            inputs,
+            devices: rewriter.devices,
+            attrs: rewriter.attrs,
+            added: rewriter.added,
+            ..Edits::default()
+        },
         control_edges: rewriter.control_edges,
     })
 }
@@ -97,6 +111,10 @@ struct Rewriter<'a> {
     times: HashMap<NodeId, usize>,
     /// How many variables begin with each constant.
     begun: HashMap<TensorId, usize>,
+    /// The devices of the ops that go to the host.
+    devices: BTreeMap<usize, Option<String>>,
+    /// What changes in these and in those that had to be with them.
+    attrs: BTreeMap<usize, AttrEdit>,
     control_edges: usize,
 }
 
@@ -114,8 +132,45 @@ impl Rewriter<'_> {
         found.ok_or_else(|| RewriteError::NoSuchTensor { tensor: name.to_string() })
     }
 
+    /// Moves an op to the host of its device.
+    fn move_to_host(&mut self, name: &str) -> Result<(), RewriteError> {
+        let node = self.node(name, "an op that goes to the host")?;
+        let op = self.graph.op(node).name();
+        if !computes_nothing(op) || self.graph.device(node).is_cpu() {
+            return Err(RewriteError::NotMovable { node: name.to_string(), op: op.to_string() });
+        }
+        let before = self.nodes.device(node.index()).to_string();
+        let device = self.graph.device(node).host(&self.host).to_string();
+        self.devices.insert(node.index(), Some(device));
+        self.attrs.insert(node.index(), AttrEdit::Add(names::DEVICE_BEFORE, before));
+        Ok(())
+    }
+
+    /// Lets ops that had to be with those that go to the host stay where they are.
+    fn free_others(&mut self) {
+        if self.devices.is_empty() {
+            return;
+        }
+        for node in self.graph.node_ids().filter(|node| !self.devices.contains_key(&node.index())) {
+            let is_left = |name: &String| {
+                self.by_name.get(&**name).is_some_and(|other| self.devices.contains_key(&other.index()))
+            };
+            if self.graph.attrs(node).colocated_with().iter().any(is_left) {
+                self.attrs.insert(node.index(), AttrEdit::Rename(names::CLASS, names::CLASS_BEFORE));
+            }
+        }
+    }
+
+    /// Whether a tensor can be brought to the GPU: from there by way of the host, or from an op that goes to the host.
+    fn check_swappable(&self, tensor: TensorId) -> Result<(), NotSwappable> {
+        match self.devices.contains_key(&self.graph.producer(tensor).index()) {
+            true => movable(self.graph, tensor),
+            false => swappable(self.graph, &self.variables, tensor),
+        }
+    }
+
     fn swap(&mut self, swap: &Swap, tensor: TensorId) -> Result<(), RewriteError> {
-        if let Err(why) = swappable(self.graph, &self.variables, tensor) {
+        if let Err(why) = self.check_swappable(tensor) {
             return Err(RewriteError::NotSwappable { tensor: swap.tensor.clone(), why });
         }
         let producer = self.graph.producer(tensor);

@@ -50,6 +50,17 @@ pub enum RewriteError {
         /// Why.
         why: NotSwappable,
     },
+    /// An op that must stay where it is.
+    #[error(
+        "the plan moves {node:?} to the host, but that is a {op}, which is on the host already or computes something: such an op might \
+         give other numbers there"
+    )]
+    NotMovable {
+        /// The op.
+        node: String,
+        /// Of which kind it is.
+        op: String,
+    },
     /// A tensor that the plan names twice.
     #[error("the plan swaps {tensor:?} twice")]
     SwappedTwice {

@@ -1,6 +1,7 @@
 //! The names of added ops.
 
 use crate::format::Nodes;
+use crate::proto::tensorflow::attr_value::Value;
 
 /// Where swap-ins are.
 const SWAP_IN: &str = "lms/swap_in/";
@@ -15,6 +16,20 @@ const RECOMPUTE: &str = "lms/recompute/";
 /// Where copies of initial values are.
 const INITIAL: &str = "lms/initial/";
 
+/// The attribute of a node that went to the host with the device that it had.
+pub(super) const DEVICE_BEFORE: &str = "_lms_device";
+
+/// The attribute with the ops that a node must be in the same place as.
+pub(super) const CLASS: &str = "_class";
+
+/// What it is called in a node that stayed where it was when these went to the host.
+pub(super) const CLASS_BEFORE: &str = "_lms_class";
+
+/// Whether a node stayed where it was when what it had to be with went to the host.
+pub(super) fn is_freed(nodes: Nodes<'_>, node: usize) -> bool {
+    nodes.attrs(node).any(|(name, _)| name == CLASS_BEFORE.as_bytes())
+}
+
 /// Whether a node of this name was added by a rewrite.
 pub fn is_added(name: &str) -> bool {
     [SWAP_IN, SWAP_OUT, ORDER, RECOMPUTE, INITIAL].iter().any(|scope| name.starts_with(scope))
@@ -23,6 +38,14 @@ pub fn is_added(name: &str) -> bool {
 /// The first added node of a graph.
 pub(super) fn first_added(nodes: Nodes<'_>) -> Option<&str> {
     (0..nodes.len()).map(|node| nodes.name(node)).find(|name| is_added(name))
+}
+
+/// The device that a node had before it went to the host; none if it did not go.
+pub(super) fn device_before(nodes: Nodes<'_>, node: usize) -> Option<String> {
+    match nodes.attr(node, DEVICE_BEFORE)?.value {
+        Some(Value::S(device)) => String::from_utf8(device).ok(),
+        _ => None,
+    }
 }
 
 pub(super) fn swap_in(node: &str, output: u32, number: usize) -> String {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::error::RewriteError;
 use super::names;
-use crate::format::{Edits, Model};
+use crate::format::{AttrEdit, Edits, Model};
 
 /// The edits that turn a rewritten graph into the one that it was made from.
 ///
@@ -25,7 +25,15 @@ pub fn strip(model: &Model) -> Result<Edits, RewriteError> {
             }
         }
     }
-    if edits.removed.is_empty() {
+    for node in 0..nodes.len() {
+        if let Some(device) = names::device_before(nodes, node) {
+            edits.devices.insert(node, Some(device).filter(|device| !device.is_empty()));
+            edits.attrs.insert(node, AttrEdit::Remove(names::DEVICE_BEFORE));
+        } else if names::is_freed(nodes, node) {
+            edits.attrs.insert(node, AttrEdit::Rename(names::CLASS_BEFORE, names::CLASS));
+        }
+    }
+    if edits.is_empty() {
         return Err(RewriteError::NothingToStrip);
     }
     for node in (0..nodes.len()).filter(|node| !edits.removed.contains(node)) {

@@ -27,7 +27,8 @@ pub(super) struct Builder<'a> {
     swap_of: HashMap<TensorId, u32>,
     /// For each swap, the swap-in of each consumer.
     uses: HashMap<(TensorId, NodeId), u32>,
-    swapped_in: HashMap<(u32, u32), u32>,
+    /// For each swap and return the op on the host that gives the tensor back.
+    keepers: HashMap<(u32, u32), u32>,
     /// For each consumer of what is computed again the plan's recomputation.
     recomputed: HashMap<(TensorId, NodeId), u32>,
     /// For each recomputation its entry; none if no step runs the op.
@@ -55,7 +56,7 @@ impl<'a> Builder<'a> {
             signals: HashMap::default(),
             swap_of: draft.swaps.iter().enumerate().map(|(swap, of)| (of.tensor, swap as u32)).collect(),
             uses: HashMap::default(),
-            swapped_in: HashMap::default(),
+            keepers: HashMap::default(),
             recomputed: HashMap::default(),
             again: Vec::new(),
             waiting: HashMap::default(),
@@ -178,12 +179,16 @@ impl<'a> Builder<'a> {
                 continue;
             };
             let wanted = self.outline.placement.inputs(node)[slot];
-            let (maker, made) = match from {
-                Some(Substitute::SwapIn(which)) => self.swap_in(tensor, which),
-                Some(Substitute::Recomputation(again)) => self.made_again(tensor, again),
-                None => (maker, self.numbers[tensor.index()]),
+            let ((maker, made), copy) = match from {
+                Some(Substitute::SwapIn(which)) => {
+                    (self.swapped(tensor, which), Origin::SwapIn(tensor, which))
+                }
+                Some(Substitute::Recomputation(again)) => {
+                    (self.made_again(tensor, again), Origin::Copy(tensor))
+                }
+                None => ((maker, self.numbers[tensor.index()]), Origin::Copy(tensor)),
             };
-            let (maker, made) = self.brought(maker, made, wanted, Origin::Copy(tensor));
+            let (maker, made) = self.brought(maker, made, wanted, copy);
             self.edges.push((maker, op));
             self.read(op, made);
         }
@@ -212,11 +217,13 @@ impl<'a> Builder<'a> {
         self.outline.number(producer).or_else(|| self.constants.get(&tensor).copied())
     }
 
-    /// Whether a tensor is a constant that each step copies to a GPU: one of `int32`, which TensorFlow keeps on the host, for
-    /// a reader that wants it in the GPU's memory.
+    /// Whether a tensor is a constant that each step copies to a GPU: one of `int32`, which TensorFlow keeps on the host, or one whose
+    /// device is the host, for a reader that wants it in the GPU's memory.
     fn is_copied_constant(&self, tensor: TensorId, node: NodeId, slot: usize) -> bool {
         let Outline { analysis, placement, .. } = self.outline;
-        analysis.graph.output_type(tensor).dtype == DataType::INT32
+        let is_of_host = analysis.graph.output_type(tensor).dtype == DataType::INT32
+            || placement.names_host(analysis.graph.producer(tensor));
+        is_of_host
             && self.maker(tensor).is_none()
             && placement.output(tensor) == Place::Host
             && placement.inputs(node)[slot] != Place::Host
@@ -300,22 +307,18 @@ impl<'a> Builder<'a> {
         let number = self.numbers[tensor.index()];
         let Some(maker) = self.maker(tensor) else { return NONE };
         let (copy, on_host) = self.brought(maker, number, Place::Host, Origin::Copy(tensor));
-        let op =
-            self.add(Origin::SwapOut(tensor), Place::Host, Place::Host, false, Some((0, Buffer::Input(0))));
-        self.edges.push((copy, op));
-        self.read(op, on_host);
+        let op = self.pass_on(Origin::SwapOut(tensor), copy, on_host);
         self.swap_outs.insert(swap, op);
         op
     }
 
-    /// A tensor that comes back, and what brings it.
-    fn swap_in(&mut self, tensor: TensorId, which: u32) -> (u32, u32) {
+    /// The op on the host that gives a tensor back, and what it gives: the executor copies that to where it is read.
+    fn swapped(&mut self, tensor: TensorId, which: u32) -> (u32, u32) {
         let swap = self.swap_of[&tensor];
-        if let Some(&copy) = self.swapped_in.get(&(swap, which)) {
-            return (copy, self.ops[copy as usize].first_tensor);
+        if let Some(&keeper) = self.keepers.get(&(swap, which)) {
+            return (keeper, self.ops[keeper as usize].first_tensor);
         }
         let draft = self.draft;
-        let Tensor { place, content_bytes, .. } = self.tensors[self.numbers[tensor.index()] as usize];
         let number = self.numbers[tensor.index()];
         let (maker, on_host) = if draft.swaps[swap as usize].waiting.is_empty() {
             let maker = self.maker(tensor).unwrap_or(NONE);
@@ -324,31 +327,23 @@ impl<'a> Builder<'a> {
             let op = self.swap_out(swap);
             (op, self.ops[op as usize].first_tensor)
         };
-        let keeper = self.add(
-            Origin::Swap(tensor, which),
-            Place::Host,
-            Place::Host,
-            false,
-            Some((0, Buffer::Input(0))),
-        );
-        self.edges.push((maker, keeper));
-        self.read(keeper, on_host);
+        let keeper = self.pass_on(Origin::Swap(tensor, which), maker, on_host);
         for &trigger in &draft.swaps[swap as usize].uses[which as usize].triggers {
             if let Some(trigger) = self.outline.number(trigger) {
                 self.wait(keeper, trigger);
             }
         }
-        let copy = self.add(
-            Origin::SwapIn(tensor, which),
-            Place::Host,
-            place,
-            true,
-            Some((content_bytes, Buffer::Own)),
-        );
-        self.edges.push((keeper, copy));
-        self.read(copy, self.ops[keeper as usize].first_tensor);
-        self.swapped_in.insert((swap, which), copy);
-        (copy, self.ops[copy as usize].first_tensor)
+        self.keepers.insert((swap, which), keeper);
+        (keeper, self.ops[keeper as usize].first_tensor)
+    }
+
+    /// An op on the host that passes a tensor on.
+    fn pass_on(&mut self, origin: Origin, maker: u32, tensor: u32) -> u32 {
+        let content_bytes = self.tensors[tensor as usize].content_bytes;
+        let op = self.add(origin, Place::Host, Place::Host, false, Some((content_bytes, Buffer::Input(0))));
+        self.edges.push((maker, op));
+        self.read(op, tensor);
+        op
     }
 
     fn add(

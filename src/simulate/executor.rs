@@ -9,10 +9,9 @@
 //! copy gives its source up when it is done.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, VecDeque};
 
 use super::Machine;
-use super::initial::PoolEvent;
 use super::outcome::{GpuOutcome, NoObserver, Observer, OutOfMemory, Outcome};
 use super::pool::{Chunk, Pool};
 use super::program::{Buffer, NONE, Op, Origin, Program};
@@ -64,27 +63,14 @@ fn run<'a, O: Observer>(
 fn initial_memories(program: &Program, machine: &Machine) -> Result<Vec<Memory>, OutOfMemory> {
     let mut memories = Vec::with_capacity(program.persistent.len());
     for (gpu, sizes) in program.persistent.iter().enumerate() {
-        let out_of_memory =
-            |wanted_bytes, used_bytes| OutOfMemory { gpu, op: None, wanted_bytes, used_bytes };
         let Some(limit) = machine.memory_bytes(gpu) else {
             memories.push(Memory::Counted(sizes.iter().sum()));
             continue;
         };
         let mut pool = Pool::new(limit);
-        let mut held: HashMap<u32, Chunk> = HashMap::new();
-        for event in program.initial.events.get(gpu).into_iter().flatten() {
-            match *event {
-                PoolEvent::Take(number, bytes) => {
-                    let chunk =
-                        pool.allocate(bytes).ok_or_else(|| out_of_memory(bytes, pool.used_bytes()))?;
-                    held.insert(number, chunk);
-                }
-                PoolEvent::Give(number) => {
-                    if let Some(chunk) = held.remove(&number) {
-                        pool.free(chunk);
-                    }
-                }
-            }
+        if let Err(wanted_bytes) = program.initial.fill(gpu, &mut pool) {
+            let used_bytes = pool.used_bytes();
+            return Err(OutOfMemory { gpu, op: None, wanted_bytes, used_bytes });
         }
         memories.push(Memory::Pool(pool));
     }

@@ -17,13 +17,12 @@ pub struct Floors {
     pub step_seconds: f64,
 }
 
-/// For each GPU the floors of a step. `program` is the step without a plan, `unlimited` what came of it when memory had no end.
+/// For each GPU the floors of a step. `program` is the step without a plan, but with what can be on the host there; `unlimited` what came
+/// of the graph as it is when memory had no end.
 pub fn floors(program: &Program, unlimited: &Outcome, machine: &Machine) -> Vec<Floors> {
-    let mut floors: Vec<Floors> = unlimited
-        .gpus
-        .iter()
-        .map(|gpu| Floors { memory_bytes: gpu.persistent_bytes, ..Floors::default() })
-        .collect();
+    let persistent: Vec<u64> = program.persistent_bytes().collect();
+    let mut floors: Vec<Floors> =
+        persistent.iter().map(|&memory_bytes| Floors { memory_bytes, ..Floors::default() }).collect();
     let buffers = buffers(program);
     let mut seen: Vec<u32> = Vec::new();
     for (op, entry) in program.ops.iter().enumerate() {
@@ -47,10 +46,7 @@ pub fn floors(program: &Program, unlimited: &Outcome, machine: &Machine) -> Vec<
             }
             _ => 0,
         });
-        let bytes = unlimited.gpus[usize::from(gpu)].persistent_bytes
-            + read
-            + made.sum::<u64>()
-            + entry.workspace_bytes;
+        let bytes = persistent[usize::from(gpu)] + read + made.sum::<u64>() + entry.workspace_bytes;
         let floor = &mut floors[usize::from(gpu)];
         if bytes > floor.memory_bytes {
             (floor.memory_bytes, floor.memory_op) = (bytes, Some(op as u32));
@@ -60,7 +56,9 @@ pub fn floors(program: &Program, unlimited: &Outcome, machine: &Machine) -> Vec<
         floor.swap_bytes =
             machine.memory_bytes(number).map_or(0, |memory| gpu.peak_bytes.saturating_sub(memory));
         let bytes = floor.swap_bytes as f64;
-        let copying = (bytes / machine.out_bytes_per_second).max(bytes / machine.in_bytes_per_second);
+        // What is on the host need not go there.
+        let out_bytes = (bytes - gpu.persistent_bytes.saturating_sub(persistent[number]) as f64).max(0.0);
+        let copying = (out_bytes / machine.out_bytes_per_second).max(bytes / machine.in_bytes_per_second);
         floor.step_seconds = gpu.compute_seconds.max(copying);
     }
     floors

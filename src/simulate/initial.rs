@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::persistent::{Persistent, updates};
+use super::pool::{Chunk, Pool};
 use super::{Machine, Observer, OpCost, Outline, Program, simulate};
 use crate::graph::{Graph, NodeId, TensorId};
 use crate::order::{Place, Placement};
@@ -33,6 +34,24 @@ pub(super) struct Initial {
     pub events: Vec<Vec<PoolEvent>>,
     /// What the first step takes for good.
     pub late: TakenLate,
+}
+
+impl Initial {
+    /// Does to a GPU's pool what is done before the first step; if there is not enough of it, the error is the bytes that found no room.
+    pub fn fill(&self, gpu: usize, pool: &mut Pool) -> Result<(), u64> {
+        let mut held: HashMap<u32, Chunk> = HashMap::new();
+        for &event in self.events.get(gpu).into_iter().flatten() {
+            match event {
+                PoolEvent::Take(number, bytes) => {
+                    held.insert(number, pool.allocate(bytes).ok_or(bytes)?);
+                }
+                PoolEvent::Give(number) => {
+                    held.remove(&number).into_iter().for_each(|chunk| pool.free(chunk));
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// GPU and bytes by the op that takes them, an entry of the step's programs.
@@ -62,7 +81,8 @@ impl Beginning {
         for &(gpu, bytes) in &persistent.initial_constants {
             recorder.keep(gpu, bytes);
         }
-        let targets: Vec<NodeId> = assigns.values().copied().collect();
+        // What goes to the host leaves nothing behind.
+        let targets = assigns.values().copied().filter(|&assign| !placement.names_host(assign)).collect();
         let assigned = recorder.run(analysis, placement, targets);
         let mut late = TakenLate::default();
         // The same without those that can have memory of their own from the start.

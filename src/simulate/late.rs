@@ -11,7 +11,7 @@ use crate::graph::{Graph, NodeId, Rows};
 const MOST_WAITS: usize = 32;
 
 /// Edges between the ops of a step that lead through constants.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Late {
     before: Rows<NodeId>,
     after: Rows<NodeId>,

@@ -13,7 +13,7 @@ const LEARNING_PHASE: &str = "keras_learning_phase";
 /// `Switch` goes by a constant, or by Keras's learning phase.
 ///
 /// Of a branch that only the run decides both sides count as alive: what is said of memory then holds for either.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Liveness {
     dead_ops: Vec<bool>,
     /// For each op on a known predicate, the output that gets nothing.

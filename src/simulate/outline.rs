@@ -1,5 +1,6 @@
 //! What a step of a graph runs, whatever a plan adds.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -10,13 +11,17 @@ use super::program::{Buffer, NONE, buffer};
 use super::{Liveness, constants};
 use crate::graph::{Graph, NodeId, TensorId};
 use crate::order::{Place, Placement};
-use crate::plan::Analysis;
+use crate::plan::{Analysis, Weight, weights};
 
 /// What a step of a graph runs, whatever a plan adds: to be made once for many plans.
 #[derive(Debug)]
 pub struct Outline<'a> {
     pub(super) analysis: &'a Analysis<'a>,
-    pub(super) placement: &'a Placement,
+    pub(super) placement: Cow<'a, Placement>,
+    /// The ops that are on the host although the graph puts them on a GPU, in the order of the file.
+    pub(super) host_ops: Vec<NodeId>,
+    /// Of each node whether no step runs it because it is the same in all.
+    pub(super) constant: Vec<bool>,
     pub(super) liveness: Liveness,
     /// The ops of the step in the order in which TensorFlow lists them: each after all that it reads, else as in the file.
     pub(super) order: Vec<NodeId>,
@@ -109,26 +114,76 @@ impl<'a> Outline<'a> {
         }
         check_sizes(analysis, placement, &order)?;
         let costs: Vec<OpCost> = order.iter().map(|&node| cost(node)).collect();
-        let runs = |node: NodeId| place_of[node.index()] != NONE;
-        let persistent = Persistent::of(analysis, placement, &constant, runs);
-        let beginning = match kind {
-            Kind::Step => Beginning::of(analysis, placement, &persistent, |node| {
-                Some(place_of[node.index()]).filter(|&place| place != NONE)
-            }),
-            Kind::Initializer => Beginning::default(),
-        };
-        Ok(Outline {
+        let mut outline = Outline {
             analysis,
-            placement,
-            persistent: persistent.sizes(placement.gpus().len()),
-            beginning,
+            placement: Cow::Borrowed(placement),
+            host_ops: Vec::new(),
+            constant,
+            persistent: Vec::new(),
+            beginning: Beginning::default(),
             liveness,
             place_of,
             late,
             seconds: costs.iter().map(|cost| cost.seconds).collect(),
             workspace_bytes: costs.iter().map(|cost| cost.workspace_bytes).collect(),
             order,
-        })
+        };
+        outline.find_persistent(kind);
+        Ok(outline)
+    }
+
+    /// Finds what is on the GPUs from step to step, and how it comes there.
+    fn find_persistent(&mut self, kind: Kind) {
+        let runs = |node: NodeId| self.number(node).is_some();
+        let persistent = Persistent::of(self.analysis, &self.placement, &self.constant, runs);
+        let beginning = match kind {
+            Kind::Step => {
+                Beginning::of(self.analysis, &self.placement, &persistent, |node| self.number(node))
+            }
+            Kind::Initializer => Beginning::default(),
+        };
+        self.persistent = persistent.sizes(self.placement.gpus().len());
+        self.beginning = beginning;
+    }
+
+    /// The same with some ops, weights, on the host.
+    pub fn with_host_ops(&self, host_ops: &[NodeId]) -> Outline<'a> {
+        let graph = self.analysis.graph;
+        let placement = match self.host_ops.is_empty() {
+            true => self.placement.with_host_ops(graph, host_ops),
+            false => Placement::of(graph).with_host_ops(graph, host_ops),
+        };
+        let mut outline = Outline {
+            analysis: self.analysis,
+            placement: Cow::Owned(placement),
+            host_ops: host_ops.to_vec(),
+            constant: self.constant.clone(),
+            persistent: Vec::new(),
+            beginning: Beginning::default(),
+            liveness: self.liveness.clone(),
+            place_of: self.place_of.clone(),
+            late: self.late.clone(),
+            seconds: self.seconds.clone(),
+            workspace_bytes: self.workspace_bytes.clone(),
+            order: self.order.clone(),
+        };
+        outline.find_persistent(Kind::Step);
+        outline
+    }
+
+    /// The ops that are on the host although the graph puts them on a GPU, in the order of the file.
+    pub fn host_ops(&self) -> &[NodeId] {
+        &self.host_ops
+    }
+
+    /// Whether an op is one of these.
+    pub fn is_host_op(&self, node: NodeId) -> bool {
+        self.host_ops.binary_search(&node).is_ok()
+    }
+
+    /// The weights that GPUs keep and that can be on the host.
+    pub fn weights(&self) -> Vec<Weight> {
+        weights(self.analysis, &self.placement, &self.constant)
     }
 
     /// The graph and what is known of it.
@@ -137,8 +192,8 @@ impl<'a> Outline<'a> {
     }
 
     /// Where ops run and tensors lie.
-    pub fn placement(&self) -> &'a Placement {
-        self.placement
+    pub fn placement(&self) -> &Placement {
+        &self.placement
     }
 
     /// The constants that variables begin with and share memory with until their first update, and the ops that give them to these.

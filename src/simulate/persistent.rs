@@ -83,7 +83,10 @@ impl Persistent {
         for node in graph.node_ids().filter(|&node| runs(node)) {
             for (&tensor, &place) in graph.data_inputs(node).iter().zip(placement.inputs(node)) {
                 let producer = graph.producer(tensor);
-                let is_constant = producer.index() < graph.len() && constant[producer.index()];
+                // TensorFlow copies those of the host in each step.
+                let is_constant = producer.index() < graph.len()
+                    && constant[producer.index()]
+                    && !placement.names_host(producer);
                 if let (true, Place::Gpu(gpu)) = (is_constant, place)
                     && let Some(bytes) = bytes_of(tensor)
                     && read.insert((gpu, fingerprint(analysis, tensor)))

@@ -115,6 +115,13 @@ pub struct Program {
 impl Program {
     /// The step with what a plan changes.
     pub fn new(outline: &Outline, draft: &Draft) -> Program {
+        let moved;
+        let outline = if outline.host_ops() == draft.host_ops {
+            outline
+        } else {
+            moved = outline.with_host_ops(&draft.host_ops);
+            &moved
+        };
         let mut builder = Builder::new(outline, draft);
         for (number, &node) in outline.order.iter().enumerate() {
             builder.connect(number as u32, node);

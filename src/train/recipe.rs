@@ -53,6 +53,8 @@ pub struct Saver {
 pub struct Recipe {
     /// Ops that initialize the variables.
     pub init_ops: Vec<String>,
+    /// Further ones, to be run behind these, one after the other: what they make on a GPU need not be there all at once.
+    pub late_init_ops: Vec<String>,
     /// Ops that fill tables.
     pub table_init_ops: Vec<String>,
     /// Ops that a step is run for.
@@ -124,6 +126,31 @@ impl Recipe {
         }
         let assigns = variable_nodes(graph).map(|node| format!("{}/Assign", graph.name(node)));
         assigns.filter(|assign| names.0.contains_key(assign.as_str())).collect()
+    }
+
+    /// Lets the initialization of these ops' weights run behind that of all others. Ops that do nothing themselves are taken apart for
+    /// that.
+    pub fn initialize_last(&mut self, graph: &Graph, ops: &[String]) {
+        let by_name: HashMap<&str, NodeId> = graph.node_ids().map(|node| (graph.name(node), node)).collect();
+        let find = |names: &[String]| -> Vec<NodeId> {
+            names.iter().filter_map(|name| by_name.get(&**name)).copied().collect()
+        };
+        let last: HashSet<NodeId> = find(ops).into_iter().collect();
+        let mut open = find(&self.init_ops);
+        open.reverse();
+        let mut seen = HashSet::new();
+        self.init_ops.clear();
+        while let Some(node) = open.pop() {
+            if !seen.insert(node) {
+                continue;
+            }
+            let name = || graph.name(node).to_string();
+            match graph.op(node).name() {
+                "NoOp" => open.extend(graph.control_inputs(node).iter().rev()),
+                _ if last.contains(&node) => self.late_init_ops.push(name()),
+                _ => self.init_ops.push(name()),
+            }
+        }
     }
 
     fn check_init(&self, graph: &Graph, asked: &Asked) -> Result<(), TrainError> {

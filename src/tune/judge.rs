@@ -30,6 +30,19 @@ impl<'a> Judge<'a> {
         Judge { outline, machine, is_careful: true, simulations: 0 }
     }
 
+    /// The same judge of plans for the same graph outlined in another way.
+    pub fn of<'b>(&self, outline: &'b Outline<'b>) -> Judge<'b>
+    where
+        'a: 'b,
+    {
+        Judge { outline, machine: self.machine, is_careful: self.is_careful, simulations: 0 }
+    }
+
+    /// Counts simulations of another judge as its own.
+    pub fn add_simulations(&mut self, other: u32) {
+        self.simulations += other;
+    }
+
     /// From now on, takes the profile's word for how fast copies are.
     pub fn trust_the_profile(&mut self) {
         self.is_careful = false;

@@ -15,6 +15,7 @@ pub use judge::Judge;
 pub use planned::Planned;
 pub use tflms::Tflms;
 
+use crate::graph::NodeId;
 use crate::plan::Draft;
 use crate::plan::tflms::TflmsError;
 use crate::simulate::{Floors, Machine, NoObserver, Outcome, Outline, Program, floors, simulate};
@@ -23,6 +24,11 @@ use crate::simulate::{Floors, Machine, NoObserver, Outcome, Outline, Program, fl
 pub trait Strategy {
     /// What plans call it.
     fn name(&self) -> &'static str;
+
+    /// The ops that its plans may put on the host, in the order of the file.
+    fn host_ops(&self, _: &Outline) -> Vec<NodeId> {
+        Vec::new()
+    }
 
     /// The best plan that it finds; none if nothing that it knows fits.
     ///
@@ -95,7 +101,7 @@ pub fn tune(outline: &Outline, machine: &Machine, strategy: &mut dyn Strategy) -
     // Counting memory without a limit cannot run out of it.
     let unlimited = machine.with_memory(Vec::new());
     let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
-    let floors = floors(&original, &before, machine);
+    let floors = floors_of(outline, machine, strategy, &before);
     let mut judge = Judge::new(outline, machine);
     let mut is_tight = false;
     let verdict = if judge.judge(&Draft::default()).is_ok() {
@@ -110,6 +116,12 @@ pub fn tune(outline: &Outline, machine: &Machine, strategy: &mut dyn Strategy) -
         found.map_or(Verdict::DoesNotFit, |found| Verdict::FitsWithSwapping(Box::new(found)))
     };
     Ok(Tuning { verdict, is_tight, before, floors, simulations: judge.simulations() + 1 })
+}
+
+/// What no plan of a strategy goes below. `before` is a step of the graph as it is, were there no end of memory.
+fn floors_of(outline: &Outline, machine: &Machine, strategy: &dyn Strategy, before: &Outcome) -> Vec<Floors> {
+    let draft = Draft { host_ops: strategy.host_ops(outline), ..Draft::default() };
+    floors(&Program::new(outline, &draft), before, machine)
 }
 
 /// How near the least budget is looked for: to one part in so many.
@@ -128,15 +140,15 @@ pub fn least_budget(
     machine: &Machine,
     strategy: &mut dyn Strategy,
 ) -> Result<Option<u64>, TflmsError> {
+    let original = Program::new(outline, &Draft::default());
+    let unlimited = machine.with_memory(Vec::new());
+    let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
+    let floors = floors_of(outline, machine, strategy, &before);
+    let mut low = floors.iter().map(|floor| floor.memory_bytes).max().unwrap_or(0);
     let mut fits = |bytes: u64| -> Result<bool, TflmsError> {
         let tuning = tune(outline, &machine.with_memory(vec![bytes]), strategy)?;
         Ok(!matches!(tuning.verdict, Verdict::DoesNotFit))
     };
-    let original = Program::new(outline, &Draft::default());
-    let unlimited = machine.with_memory(Vec::new());
-    let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
-    let mut low =
-        floors(&original, &before, machine).iter().map(|floor| floor.memory_bytes).max().unwrap_or(0);
     // The pool needs more than the peak.
     let mut high = Judge::new(outline, machine).least_memory(&Draft::default());
     if !fits(high)? {

@@ -15,6 +15,9 @@
 //!   node reads, the node's control inputs, and triggers.
 //! * `lms/initial/<node>/<output>_<number>`: the same as a swap-in, of what a variable begins with.
 //!
+//! Beyond that it may give other inputs to original nodes, and move those that compute nothing to the host: these have the device that they
+//! had before as the attribute `_lms_device`, and what had to be with them has its `_class` as `_lms_class`.
+//!
 //! # Kinds of violations
 //!
 //! Each rule has a file that says why it is one. Rules are looked at in three stages: first the files and their nodes;
@@ -29,7 +32,7 @@
 //! | `missing_node` | an original node is gone | `same_nodes` |
 //! | `extra_node` | a new node is not under `lms/` | `same_nodes` |
 //! | `reordered_node` | original nodes stand in another order | `same_nodes` |
-//! | `changed_node` | an original node differs in more than inputs | `same_nodes` |
+//! | `changed_node` | an original node differs in more than inputs and a move to the host | `same_nodes` |
 //! | `bad_input` | an input is malformed, dangling, or data behind control | `graph` |
 //! | `input_count` | a node has more or fewer data inputs | `reads` |
 //! | `wrong_tensor` | a data input reads another tensor | `reads` |
@@ -40,6 +43,7 @@
 //! | `added_inputs` | an added op has the wrong inputs | `form`, `recompute` |
 //! | `added_device` | an added op is not where it must be | `form`, `recompute` |
 //! | `unrepeatable` | an op is run again that may not give the same | `repeatable` |
+//! | `host_op` | an op went to the host that computes something, or without what belongs to it | `host_ops` |
 //! | `persistent` | a variable or a handle is swapped | `swappable` |
 //! | `ref_type` | a reference is swapped | `swappable` |
 //! | `unswappable_type` | a string, resource or variant is swapped | `swappable` |
@@ -60,6 +64,7 @@ mod copies;
 mod form;
 mod frames;
 mod graph;
+mod host_ops;
 mod names;
 mod new_work;
 mod op_facts;
@@ -121,7 +126,9 @@ pub fn check_with(
     let Some(pairs) = same_nodes::pair(before, after, &mut report) else {
         return Err(report.into_error());
     };
-    same_nodes::check(before, after, &pairs, Compare::of(original, rewritten), &mut report);
+    let moved = host_ops::Moved::find(before, after, &pairs);
+    let compare = Compare::of(original, rewritten);
+    same_nodes::check((before, after), &pairs, &moved, compare, &mut report);
     let functions = op_facts::functions(original, ops).unwrap_or_else(|| {
         report.add(ViolationKind::Damaged, || {
             ([], "a function library that can be read".to_string(), "one that does not decode".to_string())
@@ -137,6 +144,7 @@ pub fn check_with(
     reads::check(&graph, before, &changed, &mut report);
     controls::check(&graph, before, &changed, &mut report);
     let mut outputs = op_facts::Outputs::default();
+    host_ops::check(&graph, &mut outputs, &moved, &mut report);
     form::check(&graph, &mut outputs, &mut report);
     swappable::check(&graph, &mut outputs, &mut report);
     recompute::check(&graph, &mut report);
@@ -156,7 +164,7 @@ pub fn check_with(
     ref_order::check(&graph, &frames, &order, in_step.as_deref(), &mut report);
     new_work::check(&graph, &order, in_step.as_deref(), &mut report);
     report.stop()?;
-    Ok(count(&graph))
+    Ok(Verified { host_ops: moved.to_host.len(), ..count(&graph) })
 }
 
 /// The original nodes whose inputs changed, or read what the original graph has not, with their originals.

@@ -21,6 +21,8 @@ pub struct Verified {
     pub recomputed_nodes: usize,
     /// Copies of what variables begin with.
     pub initial_values: usize,
+    /// Original ops that went to the host.
+    pub host_ops: usize,
     /// Different tensors that leave.
     pub swapped_tensors: usize,
     /// Data inputs of original nodes that read an added op in place of the tensor.
@@ -89,6 +91,8 @@ pub enum ViolationKind {
     RefType,
     /// The tensor is a variable or a handle.
     Persistent,
+    /// An op went to the host that computes something, or without what must be where it is.
+    HostOp,
     /// The definition of an op is not known, so nothing can be proved about it.
     UnknownOp,
 }
@@ -124,6 +128,7 @@ impl ViolationKind {
             ViolationKind::UnswappableType => "unswappable_type",
             ViolationKind::RefType => "ref_type",
             ViolationKind::Persistent => "persistent",
+            ViolationKind::HostOp => "host_op",
             ViolationKind::UnknownOp => "unknown_op",
         }
     }

@@ -1,9 +1,11 @@
-//! Every original node is there: once, in the same order, and the same but for its inputs.
+//! Every original node is there: once, in the same order, and the same but for its inputs and perhaps its device.
 //!
 //! Order matters where a node's place is its identity (TensorFlow breaks ties between ready ops by it), and a node's
-//! op, device and attributes are what it computes. Only inputs may change; other rules look at these.
+//! op, device and attributes are what it computes. Only inputs may change, and the devices of what goes to the host; other rules look
+//! at these.
 
 use super::graph::{NONE, NodeId};
+use super::host_ops::{self, Moved};
 use super::names::{ADDED_PREFIX, NameMap};
 use super::report::{Report, ViolationKind};
 use super::same_file::{Compare, same_meaning};
@@ -87,11 +89,11 @@ pub(super) fn by_name<'a>(nodes: Nodes<'a>, graph: &str, report: &mut Report) ->
     names
 }
 
-/// Compares each original node with what became of it, inputs aside.
+/// Compares each original node with what became of it, inputs aside, and what a move to the host changes.
 pub(super) fn check(
-    original: Nodes<'_>,
-    rewritten: Nodes<'_>,
+    (original, rewritten): (Nodes<'_>, Nodes<'_>),
     pairs: &[NodeId],
+    moved: &Moved,
     compare: Compare,
     report: &mut Report,
 ) {
@@ -101,6 +103,9 @@ pub(super) fn check(
             continue;
         }
         let same = match compare {
+            _ if moved.contains(after as NodeId) => {
+                host_ops::same_otherwise((original, before), (rewritten, after), compare)
+            }
             Compare::Bytes => original.fields_but_inputs(before).eq(rewritten.fields_but_inputs(after)),
             Compare::Meaning => {
                 same_meaning("tensorflow.NodeDef", original.raw(before), rewritten.raw(after))

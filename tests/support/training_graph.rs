@@ -35,7 +35,8 @@ enum Layer {
         output: String,
         input: String,
         weights: String,
-        variable: String,
+        /// What is trained, if anything is.
+        variable: Option<String>,
     },
     /// One op or another, as batch normalization is where a placeholder says whether the model learns.
     Choice {
@@ -135,8 +136,15 @@ impl Maker {
             _ => {
                 let dtype = || ("dtype", type_value(DataType::FLOAT));
                 let shape = ("shape", Value::Shape(shape_proto(SHAPE)));
-                let variable = self.builder.add("VarHandleOp", &[], vec![dtype(), shape], &[&[]]);
-                let weights = self.builder.add("ReadVariableOp", &[&variable], vec![dtype()], &[SHAPE]);
+                // Two in three are not trained.
+                let kind = self.rng.usize(..3);
+                let (variable, weights) = if kind == 0 {
+                    (None, self.builder.add("Const", &[], vec![dtype()], &[SHAPE]))
+                } else {
+                    let variable = self.builder.add("VarHandleOp", &[], vec![dtype(), shape], &[&[]]);
+                    let weights = self.builder.add("ReadVariableOp", &[&variable], vec![dtype()], &[SHAPE]);
+                    (Some(variable).filter(|_| kind == 1), weights)
+                };
                 let output = self.op("MatMul", &[&input, &weights]);
                 Layer::MatMul { output, input, weights, variable }
             }
@@ -188,6 +196,7 @@ impl Maker {
             Layer::MatMul { input, weights, variable, .. } => {
                 let of_input = vec![("T", float()), ("transpose_b", Value::B(true))];
                 give(input, self.builder.add("MatMul", &[&sum, weights], of_input, &[SHAPE]));
+                let Some(variable) = variable else { return };
                 let of_weights = vec![("T", float()), ("transpose_a", Value::B(true))];
                 let gradient = self.builder.add("MatMul", &[input, &sum], of_weights, &[SHAPE]);
                 let update = ["ResourceApplyGradientDescent"];

@@ -15,3 +15,4 @@ mod link;
 mod plans;
 mod program;
 mod sweep;
+mod weights;

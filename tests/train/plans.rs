@@ -6,7 +6,8 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::program::{
-    Case, DEEPLAB, GOOGLENET, MNIST, MNIST_REF, RESNET, UNET, number, ready, reference, train, try_to_train,
+    BERT, Case, DEEPLAB, GOOGLENET, MNIST, MNIST_REF, RESNET, UNET, number, ready, reference, train,
+    try_to_train,
 };
 
 /// Strict placement, the CPU's losses, just the planned bytes more than without the plan, and a limit at which only the rewritten
@@ -58,6 +59,11 @@ fn mnist_trains_as_planned() {
 #[test]
 fn mnist_on_ref_variables_trains_as_planned() {
     trains_as_planned(&MNIST_REF);
+}
+
+#[test]
+fn bert_trains_as_planned() {
+    trains_as_planned(&BERT);
 }
 
 #[test]

@@ -19,6 +19,16 @@ pub const MNIST_REF: Case = Case { model: "mnist_cnn_ref_momentum", feeds: &["la
 pub const GOOGLENET: Case = Case { model: "googlenet_64_b2", feeds: &["labels=randint:0:10"] };
 pub const DEEPLAB: Case = Case { model: "deeplabv3plus_65_b2", feeds: &["labels=randint:0:21"] };
 pub const RESNET: Case = Case { model: "resnet50_64_b2", feeds: &["labels=randint:0:10"] };
+pub const BERT: Case = Case {
+    model: "bert_32_b8",
+    feeds: &[
+        "tokens=randint:0:100",
+        "segments=randint:0:2",
+        "masked_positions=randint:0:32",
+        "masked_tokens=randint:0:100",
+        "labels=randint:0:2",
+    ],
+};
 pub const UNET: Case = Case { model: "unet3d_16_b1", feeds: &["truth=randint:0:2"] };
 
 /// The plug-in, where cargo built it for the tests of its crate or by itself.

@@ -1,11 +1,13 @@
 //! What the user sees.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Display, Write};
 
 use serde::Serialize;
 use tf_lms::cli::Size;
 use tf_lms::format::{Encoding, Kind};
-use tf_lms::plan::{Analysis, Plan, Swap};
+use tf_lms::graph::NodeId;
+use tf_lms::plan::{Analysis, Plan, Swap, keeps_value};
 use tf_lms::shape::learning_parameter_bytes;
 
 /// The version of the JSON document.
@@ -31,6 +33,9 @@ pub struct Report {
     /// The same.
     #[serde(skip_serializing_if = "is_zero")]
     initial_values: usize,
+    /// The same.
+    #[serde(skip_serializing_if = "is_zero")]
+    weights_on_host: usize,
     pub control_edges: usize,
     pub verified: bool,
     pub seconds: Seconds,
@@ -77,13 +82,25 @@ struct Traffic {
 }
 
 impl Traffic {
-    fn add(&mut self, swap: &Swap) {
+    /// Counts a swap; a weight that is on the host need not go there.
+    fn add(&mut self, swap: &Swap, is_on_host: bool) {
         let bytes = swap.bytes.unwrap_or(0);
-        self.swapouts += 1;
-        self.swapout_bytes = self.swapout_bytes.saturating_add(bytes);
+        if !is_on_host {
+            self.swapouts += 1;
+            self.swapout_bytes = self.swapout_bytes.saturating_add(bytes);
+        }
         self.swapins += swap.swap_ins.len();
         self.swapin_bytes =
             self.swapin_bytes.saturating_add(bytes.saturating_mul(swap.swap_ins.len() as u64));
+    }
+
+    fn plus(self, other: &Traffic) -> Traffic {
+        Traffic {
+            swapouts: self.swapouts + other.swapouts,
+            swapout_bytes: self.swapout_bytes.saturating_add(other.swapout_bytes),
+            swapins: self.swapins + other.swapins,
+            swapin_bytes: self.swapin_bytes.saturating_add(other.swapin_bytes),
+        }
     }
 }
 
@@ -131,8 +148,8 @@ impl Report {
         let mut largest_swaps = plan.swaps.clone();
         largest_swaps.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.tensor.cmp(&b.tensor)));
         largest_swaps.truncate(LISTED);
-        let mut total = Traffic::default();
-        plan.swaps.iter().for_each(|swap| total.add(swap));
+        let devices = traffic_by_device(analysis, plan);
+        let total = devices.iter().fold(Traffic::default(), |total, device| total.plus(&device.traffic));
         Report {
             schema: SCHEMA,
             input: Input {
@@ -151,10 +168,11 @@ impl Report {
             }),
             strategy: plan.strategy.clone(),
             parameters: plan.parameters.clone(),
-            devices: traffic_by_device(analysis, plan),
+            devices,
             total,
             recomputed_ops: plan.recomputations.len(),
             initial_values: plan.initial_values.len(),
+            weights_on_host: weights_on_host(analysis, plan),
             control_edges: 0,
             verified: false,
             seconds: Seconds::default(),
@@ -178,18 +196,26 @@ impl Report {
     }
 }
 
+/// How many weights are on the host in a plan.
+fn weights_on_host(analysis: &Analysis, plan: &Plan) -> usize {
+    let graph = analysis.graph;
+    let host_ops: HashSet<&str> = plan.host_ops.iter().map(|name| &**name).collect();
+    let is_there = |&node: &NodeId| keeps_value(graph.op(node).name()) && host_ops.contains(graph.name(node));
+    graph.node_ids().filter(is_there).count()
+}
+
 fn traffic_by_device(analysis: &Analysis, plan: &Plan) -> Vec<DeviceTraffic> {
     let graph = analysis.graph;
     let mut by_device: Vec<Traffic> = vec![Traffic::default(); graph.devices().len()];
-    let by_name: std::collections::HashMap<&str, _> =
-        graph.node_ids().map(|node| (graph.name(node), node)).collect();
+    let by_name: HashMap<&str, _> = graph.node_ids().map(|node| (graph.name(node), node)).collect();
+    let host_ops: HashSet<&str> = plan.host_ops.iter().map(|name| &**name).collect();
     for swap in &plan.swaps {
         let producer = swap.tensor.rsplit_once(':').and_then(|(node, _)| by_name.get(node));
         if let Some(&producer) = producer {
-            by_device[graph.device_index(producer)].add(swap);
+            by_device[graph.device_index(producer)].add(swap, host_ops.contains(graph.name(producer)));
         }
     }
-    let devices = graph.devices().iter().zip(by_device).filter(|(_, traffic)| traffic.swapouts > 0);
+    let devices = graph.devices().iter().zip(by_device).filter(|(_, traffic)| traffic.swapins > 0);
     devices.map(|(device, traffic)| DeviceTraffic { device: device.to_string(), traffic }).collect()
 }
 
@@ -244,6 +270,9 @@ impl Display for Report {
         }
         if self.initial_values > 0 {
             row(f, "by way of host", format_args!("{} initial values", count(self.initial_values)))?;
+        }
+        if self.weights_on_host > 0 {
+            row(f, "on the host", format_args!("{} weights", count(self.weights_on_host)))?;
         }
         row(f, "control edges", count(self.control_edges))?;
         if self.devices.len() > 1 {

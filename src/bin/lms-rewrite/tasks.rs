@@ -102,15 +102,20 @@ pub fn strip(args: &Args) -> anyhow::Result<()> {
 pub fn verify(args: &Args, original: &OsStr) -> anyhow::Result<()> {
     let original_model = Source::from(original).read(&args.model.options())?;
     let subject = Subject::read(&args.model, &args.graph)?;
-    let verified = verify::check(&original_model, &subject.model, &subject.registry).with_context(|| {
-        format!("{} does not compute what {} does", subject.model.name(), original_model.name())
-    })?;
+    let options = CheckOptions { train_ops: args.graph.train_ops.clone() };
+    let verified = verify::check_with(&original_model, &subject.model, &subject.registry, &options)
+        .with_context(|| {
+            format!("{} does not compute what {} does", subject.model.name(), original_model.name())
+        })?;
     let mut added = vec![format!("{} swap-ins of {} tensors", verified.swap_ins, verified.swapped_tensors)];
     if verified.recomputed_ops > 0 {
         added.push(format!("{} second runs of ops", verified.recomputed_ops));
     }
     if verified.initial_values > 0 {
         added.push(format!("{} initial values by way of the host", verified.initial_values));
+    }
+    if verified.host_ops > 0 {
+        added.push(format!("{} ops moved to the host", verified.host_ops));
     }
     added.push(format!("{} control edges added", verified.added_control_edges));
     let message = format!(
@@ -126,6 +131,7 @@ pub fn verify(args: &Args, original: &OsStr) -> anyhow::Result<()> {
         "swapped_tensors": verified.swapped_tensors,
         "recomputed_ops": verified.recomputed_ops,
         "initial_values": verified.initial_values,
+        "host_ops": verified.host_ops,
         "control_edges": verified.added_control_edges,
     });
     say(args, &message, false, &json)

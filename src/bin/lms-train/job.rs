@@ -31,6 +31,8 @@ pub struct Rewritten {
     pub planned: Planned,
     /// The names of its swap-ins.
     pub swap_ins: Vec<String>,
+    /// Ops that went to the host.
+    pub host_ops: Vec<String>,
 }
 
 /// What a plan moves in a step.
@@ -51,7 +53,7 @@ impl Job {
         let graph = subject.graph()?;
         let own_checkpoint = own_checkpoint(&subject);
         let asked = Asked { restore: args.restore.is_some() || own_checkpoint.is_some(), ..args.asked() };
-        let recipe =
+        let mut recipe =
             Recipe::find(&graph, subject.meta_graph.as_ref(), &asked).with_context(|| name.clone())?;
         let shapes = args.graph.given_shapes().resolve(&graph).with_context(|| name.clone())?;
         let feeds =
@@ -66,6 +68,9 @@ impl Job {
             original = only_what_trains(&original, &graph, &recipe).with_context(|| name.clone())?;
         }
         let rewritten = if args.rewrites() { Some(rewrite(args, &subject, &graph)?) } else { None };
+        if let Some(rewritten) = rewritten.as_ref().filter(|rewritten| !rewritten.host_ops.is_empty()) {
+            recipe.initialize_last(&graph, &rewritten.host_ops);
+        }
         Ok(Job { name, original, rewritten, recipe, feeds, own_checkpoint })
     }
 
@@ -114,6 +119,7 @@ fn rewrite(args: &Args, subject: &Subject, graph: &Graph) -> anyhow::Result<Rewr
         graph_def: output.graph_def().to_vec(),
         planned: Planned::of(&plan),
         swap_ins: swap_ins.filter(|name| name.starts_with("lms/swap_in/")).collect(),
+        host_ops: plan.host_ops,
     })
 }
 
@@ -121,9 +127,9 @@ impl Planned {
     fn of(plan: &Plan) -> Planned {
         let bytes = |swap: &tf_lms::plan::Swap| swap.bytes.unwrap_or(0);
         Planned {
-            swapouts: plan.swaps.len(),
+            swapouts: plan.leaving().count(),
             swapins: plan.swaps.iter().map(|swap| swap.swap_ins.len()).sum(),
-            bytes_out: plan.swaps.iter().map(bytes).sum(),
+            bytes_out: plan.leaving().map(bytes).sum(),
             bytes_in: plan.swaps.iter().map(|swap| bytes(swap) * swap.swap_ins.len() as u64).sum(),
             unknown_sizes: plan.swaps.iter().filter(|swap| swap.bytes.is_none()).count(),
         }

@@ -145,6 +145,14 @@ pub fn initialize(context: &Context, session: &Session) -> anyhow::Result<()> {
     let explain = |error: SessionError| context.explain(error, "initialization");
     let recipe = &job.recipe;
     let ops: Vec<&str> = recipe.init_ops.iter().map(String::as_str).collect();
+    let run = |ops: &[&str]| match ops.is_empty() {
+        true => Ok(()),
+        false => session.run(&[], &[], ops).map(|_| ()).map_err(explain),
+    };
+    let run_all = || {
+        run(&ops)?;
+        recipe.late_init_ops.iter().try_for_each(|op| run(&[op]))
+    };
     let restored: Option<&Path> =
         args.restore.as_deref().or(if ops.is_empty() { job.own_checkpoint.as_deref() } else { None });
     match (wishes.initial, restored) {
@@ -156,21 +164,13 @@ pub fn initialize(context: &Context, session: &Session) -> anyhow::Result<()> {
             session.run(&feeds, &[], &ops).map_err(explain)?;
         }
         (None, Some(prefix)) => {
-            if !ops.is_empty() {
-                session.run(&[], &[], &ops).map_err(explain)?;
-            }
+            run_all()?;
             checkpoint::restore(session, recipe, prefix)?;
         }
-        (None, None) if ops.is_empty() => {}
-        (None, None) => {
-            session.run(&[], &[], &ops).map_err(explain)?;
-        }
+        (None, None) => run_all()?,
     }
     let tables: Vec<&str> = recipe.table_init_ops.iter().map(String::as_str).collect();
-    if !tables.is_empty() {
-        session.run(&[], &[], &tables).map_err(explain)?;
-    }
-    Ok(())
+    run(&tables)
 }
 
 fn variables(session: &Session, job: &Job) -> Result<Vec<Tensor>, SessionError> {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use tf_lms::cli::{BudgetArgs, Simulated};
 use tf_lms::order::Place;
 use tf_lms::picture::{Names, Recording};
-use tf_lms::plan::{Analysis, Draft};
+use tf_lms::plan::{Analysis, Draft, keeps_value};
 use tf_lms::simulate::{Machine, Outline, Program};
 use tf_lms::tune::{Judge, Tuning, accuracy};
 
@@ -37,6 +37,8 @@ impl Facts<'_> {
     pub fn report(&self) -> Report {
         let Facts { memory, tuning, .. } = *self;
         let Conclusion { verdict, strategy, draft, outcome, parameters } = self.conclusion;
+        let graph = self.simulated.analysis.graph;
+        let leaves = |tensor| draft.host_ops.binary_search(&graph.producer(tensor)).is_err();
         let devices = self.devices();
         let mut judge = Judge::new(self.outline, self.machine);
         let mut report = Report {
@@ -62,11 +64,16 @@ impl Facts<'_> {
             link_occupancy: occupancy(outcome),
             floors: FloorsReport::of(&tuning.floors),
             strategy: strategy.clone(),
-            swapped_tensors: draft.swaps.len(),
+            swapped_tensors: draft.swaps.iter().filter(|swap| leaves(swap.tensor)).count(),
             recomputed_ops: draft.recomputations.len(),
             recompute_seconds: draft.recomputations.iter().map(|again| self.outline.seconds(again.op)).sum(),
             order_edges: draft.orders.len(),
             initial_values: draft.initial_values.len(),
+            weights_on_host: draft
+                .host_ops
+                .iter()
+                .filter(|&&node| keeps_value(graph.op(node).name()))
+                .count(),
             parameters: parameters.clone(),
             simulations: tuning.simulations,
             seconds: self.start.elapsed().as_secs_f64(),
@@ -139,6 +146,7 @@ fn swapped_bytes(outline: &Outline, draft: &Draft) -> Vec<(u64, u64)> {
     let Analysis { graph, sizes, step, .. } = outline.analysis();
     let mut swapped = vec![(0, 0); outline.placement().gpus().len()];
     let runs = |node| outline.entry(node).is_some();
+    let is_on_host = |node| draft.host_ops.binary_search(&node).is_ok();
     for swap in &draft.swaps {
         let Place::Gpu(gpu) = outline.placement().output(swap.tensor) else { continue };
         let returns =
@@ -147,7 +155,9 @@ fn swapped_bytes(outline: &Outline, draft: &Draft) -> Vec<(u64, u64)> {
         if step.contains(graph.producer(swap.tensor)) && returns > 0 {
             let bytes = sizes.bytes(swap.tensor).unwrap_or(0);
             let (out, into) = &mut swapped[usize::from(gpu)];
-            (*out, *into) = (*out + bytes, *into + bytes * returns as u64);
+            // A weight that is on the host need not go there.
+            *out += if is_on_host(graph.producer(swap.tensor)) { 0 } else { bytes };
+            *into += bytes * returns as u64;
         }
     }
     swapped

@@ -58,6 +58,7 @@ pub struct Report {
     pub recompute_seconds: f64,
     pub order_edges: usize,
     pub initial_values: usize,
+    pub weights_on_host: usize,
     pub parameters: serde_json::Value,
     pub simulations: u32,
     pub seconds: f64,
@@ -151,6 +152,9 @@ impl Report {
         }
         if self.initial_values > 0 {
             parts.push(format!("{} variables begin by way of the host", self.initial_values));
+        }
+        if self.weights_on_host > 0 {
+            parts.push(format!("{} weights are on the host", self.weights_on_host));
         }
         let parameter = |name: &str| self.parameters.get(name).map(ToString::to_string).unwrap_or_default();
         let made_with = match &*self.strategy {

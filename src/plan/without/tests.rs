@@ -36,6 +36,7 @@ fn draft() -> Draft {
         ],
         orders: vec![],
         initial_values: vec![],
+        host_ops: vec![],
     }
 }
 

@@ -191,10 +191,19 @@ impl<'a> Course<'a> {
             if matches!(program.place(op), Place::Gpu(_)) {
                 self.own_bytes[place as usize] += program.workspace_bytes(op) as i64;
             }
-            if let Origin::Op(node) = program.origin(op) {
-                for (tensor, id) in program.outputs(op).zip(graph.outputs(node)) {
-                    self.tensor_ids[tensor as usize] = Some(id);
+            match program.origin(op) {
+                Origin::Op(node) => {
+                    for (tensor, id) in program.outputs(op).zip(graph.outputs(node)) {
+                        self.tensor_ids[tensor as usize] = Some(id);
+                    }
                 }
+                // What a GPU has of a weight is this copy.
+                Origin::Copy(id) if self.outline.is_host_op(graph.producer(id)) => {
+                    for tensor in program.outputs(op) {
+                        self.tensor_ids[tensor as usize] = Some(id);
+                    }
+                }
+                _ => {}
             }
         }
     }
@@ -229,8 +238,9 @@ impl<'a> Course<'a> {
         for (tensor, id) in self.tensor_ids.iter().enumerate() {
             self.can_leave[tensor] = self.life_of[tensor] != NONE
                 && id.is_some_and(|id| {
-                    flow.output_frame(graph.producer(id)) == FrameId::TOP
-                        && swappable(graph, ref_variables, id).is_ok()
+                    let producer = graph.producer(id);
+                    flow.output_frame(producer) == FrameId::TOP
+                        && (swappable(graph, ref_variables, id).is_ok() || self.outline.is_host_op(producer))
                 });
         }
     }

@@ -24,15 +24,17 @@ mod room;
 mod schedule;
 mod search;
 mod updates;
+mod weights;
 mod write;
 
 use serde::{Deserialize, Serialize};
 
 use super::rank::{self, Rank};
 use super::{Found, Judge, Strategy, Tflms};
+use crate::graph::NodeId;
 use crate::plan::Draft;
 use crate::plan::tflms::{self, TflmsError};
-use crate::simulate::{Outcome, Program};
+use crate::simulate::{Outcome, Outline, Program};
 use planner::Planner;
 use search::Search;
 
@@ -44,13 +46,15 @@ pub const NAME: &str = "planned";
 pub struct Settings {
     /// Whether ops may run a second time.
     pub recompute: bool,
+    /// Whether weights may go to the host, to be copied to the GPU in each step.
+    pub swap_weights: bool,
     /// For how long, on an ordinary core, plans are improved. It is counted in simulated ops, so that the same is found again.
     pub effort_seconds: f64,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { recompute: true, effort_seconds: 1.0 }
+        Settings { recompute: true, swap_weights: false, effort_seconds: 1.0 }
     }
 }
 
@@ -110,12 +114,35 @@ impl Strategy for Planned {
         NAME
     }
 
+    fn host_ops(&self, outline: &Outline) -> Vec<NodeId> {
+        if self.settings.swap_weights { weights::all(outline) } else { Vec::new() }
+    }
+
     fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, TflmsError> {
-        let outline = judge.outline();
-        if !outline.analysis().step.is_known() {
+        if !judge.outline().analysis().step.is_known() {
             return Err(TflmsError::UnknownStep);
         }
-        let program = Program::new(outline, &Draft::default());
+        let own = self.find_own(judge)?;
+        let most_seconds =
+            own.as_ref().map_or(f64::INFINITY, |own| own.outcome.step_seconds * WORTH_IMPROVING);
+        let initial_values = judge.outline().initial_values().to_vec();
+        let tflms = Tflms { fixed: self.fixed.clone(), initial_values };
+        let by_thresholds = tflms.find_within(judge, most_seconds)?;
+        let by_thresholds = by_thresholds.filter(|found| judge.endures(&found.draft).is_ok());
+        let found = match (own, by_thresholds) {
+            (Some(own), Some(other)) => Some(safer(own, other)),
+            (own, by_thresholds) => own.or(by_thresholds),
+        };
+        if self.settings.swap_weights { weights::find(self, judge, found) } else { Ok(found) }
+    }
+}
+
+impl Planned {
+    /// The best plan that is no one's of thresholds.
+    fn find_own(&self, judge: &mut Judge) -> Result<Option<Found>, TflmsError> {
+        let outline = judge.outline();
+        let weights = Draft { host_ops: outline.host_ops().to_vec(), ..Draft::default() };
+        let program = Program::new(outline, &weights);
         let natural =
             Planner::new(judge, &self.fixed, &program, schedule::natural(&program, judge.machine()));
         let frugal = Planner::new(judge, &self.fixed, &program, schedule::frugal(&program));
@@ -130,17 +157,7 @@ impl Strategy for Planned {
                 }
             }
         }
-        let own = search.finish(most_ops as u64);
-        let most_seconds =
-            own.as_ref().map_or(f64::INFINITY, |own| own.outcome.step_seconds * WORTH_IMPROVING);
-        let initial_values = outline.initial_values().to_vec();
-        let tflms = Tflms { fixed: self.fixed.clone(), initial_values };
-        let by_thresholds = tflms.find_within(judge, most_seconds)?;
-        let by_thresholds = by_thresholds.filter(|found| judge.endures(&found.draft).is_ok());
-        Ok(match (own, by_thresholds) {
-            (Some(own), Some(other)) => Some(safer(own, other)),
-            (own, by_thresholds) => own.or(by_thresholds),
-        })
+        Ok(search.finish(most_ops as u64))
     }
 }
 

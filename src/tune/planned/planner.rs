@@ -76,6 +76,7 @@ impl<'a> Planner<'a> {
         let mut draft = write::draft(&residence);
         draft.orders.extend(orders::orders(&self.course, &self.holds));
         draft.initial_values = self.course.outline.initial_values().to_vec();
+        draft.host_ops = self.course.outline.host_ops().to_vec();
         Some((draft, residence))
     }
 }

@@ -27,6 +27,7 @@ fn what_was_added_is_counted() {
         recomputed_ops: 0,
         recomputed_nodes: 0,
         initial_values: 0,
+        host_ops: 0,
         nodes: 5,
         swap_ins: 1,
         swap_outs: 1,

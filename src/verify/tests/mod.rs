@@ -5,6 +5,7 @@ mod flow;
 mod form;
 mod garbage;
 mod generate;
+mod host_ops;
 mod inputs;
 mod large;
 mod mutate;

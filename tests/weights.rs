@@ -1,0 +1,153 @@
+//! Weights on the host, as users of the tools meet them.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tf_lms::format::{Edits, Encoding, Model, ReadOptions};
+
+/// Forward passes with what says what they compute: on resource variables, on reference variables, on constants.
+const FORWARD: [(&str, &[&str]); 3] = [
+    ("testdata/bert_16_b1_forward.meta", &[]),
+    ("testdata/bert_16_b1_forward_ref.meta", &[]),
+    ("testdata/bert_16_b1_frozen.pb", &["--target", "loss"]),
+];
+
+/// Two thirds of what they take as they are.
+const BUDGET: [&str; 6] = ["--gpu-mem", "250KiB", "--memory-ratio", "1", "--device-profile", "soft"];
+
+fn tool(name: &str, arguments: &[&str]) -> Output {
+    let program = match name {
+        "lms-rewrite" => env!("CARGO_BIN_EXE_lms-rewrite"),
+        _ => env!("CARGO_BIN_EXE_lms-tune"),
+    };
+    Command::new(program).args(arguments).env_remove("LMS_TENSORFLOW").output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What a tool has on standard output when it ends with this status.
+fn stdout(name: &str, status: i32, arguments: &[&str]) -> Vec<u8> {
+    let output = tool(name, arguments);
+    assert_eq!(output.status.code(), Some(status), "{name} {arguments:?}: {}", stderr(&output));
+    output.stdout
+}
+
+fn tuned(status: i32, arguments: &[&str]) -> Value {
+    serde_json::from_slice(&stdout("lms-tune", status, &[arguments, &BUDGET, &["--json"]].concat())).unwrap()
+}
+
+fn bytes(report: &Value, field: &str) -> u64 {
+    report[field].as_u64().unwrap_or_else(|| panic!("{field} in {report}"))
+}
+
+/// A plan with weights on the host.
+fn plan(model: &str, target: &[&str]) -> Value {
+    let flags = [&[model], target, &BUDGET, &["--swap-weights", "-o", "-"]].concat();
+    serde_json::from_slice(&stdout("lms-tune", 0, &flags)).unwrap()
+}
+
+#[test]
+fn they_make_room() {
+    for (model, target) in FORWARD {
+        let without = tuned(3, &[&[model], target].concat());
+        let with = tuned(0, &[&[model], target, &["--swap-weights"]].concat());
+        assert_eq!(with["verdict"], "fits_with_swapping", "{model}");
+        assert!(bytes(&with, "peak_after") <= 250 << 10, "{model}");
+        assert!(bytes(&with, "peak_before") == bytes(&without, "peak_before"), "{model}");
+        assert!(bytes(&with["floors"], "memory_bytes") < 250 << 10, "{model}");
+        // They need not go out to come in, and as many stay as can.
+        assert_eq!(bytes(&with, "swapout_bytes"), 0, "{model}");
+        let missing = bytes(&with, "peak_before") - (250 << 10);
+        let came_in = bytes(&with, "copied_in_bytes");
+        // Four are 64 KiB large; of these, one has to be there.
+        assert!(
+            (missing..missing + 3 * (64 << 10)).contains(&came_in),
+            "{model}: {came_in}, {missing} missing"
+        );
+        assert!((1..20).contains(&bytes(&with, "weights_on_host")), "{model}");
+    }
+}
+
+#[test]
+fn the_same_input_gives_the_same_plan() {
+    for (model, target) in FORWARD {
+        assert_eq!(plan(model, target), plan(model, target), "{model}");
+    }
+}
+
+#[test]
+fn what_is_trained_stays() {
+    let args = ["testdata/mnist_cnn.meta", "--gpu-mem", "51MiB", "--memory-ratio", "1"];
+    let found = |more: &[&str]| stdout("lms-tune", 0, &[&args, more, &["-o", "-"]].concat());
+    let with = found(&["--swap-weights"]);
+    assert_eq!(with, found(&[]));
+    assert!(!String::from_utf8(with).unwrap().contains("host_ops"));
+}
+
+#[test]
+fn they_can_be_taken_back() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    for (model, target) in FORWARD {
+        let content = fs::read(model).unwrap();
+        let read = Model::from_bytes(model, content, &ReadOptions::default()).unwrap();
+        for encoding in [Encoding::Binary, Encoding::Text] {
+            let original = read.edited(&Edits::default(), encoding).unwrap().to_vec();
+            let [before, planned, after, back] = ["before", "plan", "after", "back"].map(&path);
+            fs::write(&before, &original).unwrap();
+            fs::write(&planned, plan(model, target).to_string()).unwrap();
+            let flags = [&[&*before], target, &["--plan", &planned, "-o", &after, "--json"]].concat();
+            let report: Value = serde_json::from_slice(&stdout("lms-rewrite", 0, &flags)).unwrap();
+            assert!(bytes(&report, "weights_on_host") > 0, "{report}");
+            assert_eq!(report["swapout_bytes"], 0, "{report}");
+            assert!(bytes(&report, "swapin_bytes") > 0, "{report}");
+            let flags = [&["--verify-against", &*before, &after, "--json"], target].concat();
+            let checked = stdout("lms-rewrite", 0, &flags);
+            let checked: Value = serde_json::from_slice(&checked).unwrap();
+            assert!(bytes(&checked, "host_ops") > 0, "{checked}");
+            // Not twice.
+            let again = tool("lms-rewrite", &[&after, "-o", &back]);
+            assert!(stderr(&again).contains("the graph has LMS ops already"), "{}", stderr(&again));
+            stdout("lms-rewrite", 0, &["--strip", &after, "-o", &back]);
+            assert!(fs::read(&back).unwrap() == original, "{model} as {encoding:?}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_go_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let damaged = folder.path().join("plan.json").to_str().unwrap().to_string();
+    let (model, target) = FORWARD[0];
+    for (op, says) in [
+        ("layer1/intermediate/MatMul", "is a MatMul, which is on the host already or computes something"),
+        ("nobody", "names \"nobody\" as an op that goes to the host"),
+        // Of a variable, what reads it goes too.
+        ("words", "the second works on the variable of the first"),
+    ] {
+        let mut plan = plan(model, target);
+        plan["host_ops"].as_array_mut().unwrap().push(op.into());
+        fs::write(&damaged, plan.to_string()).unwrap();
+        for (name, more) in [("lms-rewrite", &["-o", "-"][..]), ("lms-tune", &BUDGET)] {
+            let output = tool(name, &[&[model, "--plan", &damaged], more].concat());
+            assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+            assert!(stderr(&output).contains(says), "{name} {op}: {}", stderr(&output));
+        }
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_said() {
+    let (model, _) = FORWARD[2];
+    let refused = |flags: &[&str], says: &str| {
+        let output = tool("lms-tune", &[&[model, "--swap-weights"], flags, &BUDGET].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{}", stderr(&output));
+    };
+    refused(&["--target", "loss", "--strategy", "tflms"], "only --strategy planned does that");
+    refused(&[], "does not say which ops a step runs");
+}
