@@ -44,6 +44,7 @@ pub enum SoftGpuError {
 /// The loaded software GPU.
 #[derive(Debug, Clone, Copy)]
 pub struct SoftGpu {
+    device_count: unsafe extern "C" fn() -> i32,
     counters: unsafe extern "C" fn(i32, *mut Counters) -> i32,
     trace: unsafe extern "C" fn(i32) -> i32,
     write_trace: unsafe extern "C" fn(*const c_char) -> i32,
@@ -90,6 +91,7 @@ impl SoftGpu {
             }
             let check: unsafe extern "C" fn() -> i32 = *library.get(b"softgpu_check\0").map_err(not)?;
             let soft = SoftGpu {
+                device_count: *library.get(b"softgpu_device_count\0").map_err(not)?,
                 counters: *library.get(b"softgpu_counters\0").map_err(not)?,
                 trace: *library.get(b"softgpu_trace\0").map_err(not)?,
                 write_trace: *library.get(b"softgpu_write_trace\0").map_err(not)?,
@@ -100,16 +102,21 @@ impl SoftGpu {
         }
     }
 
-    /// What the first device counted.
+    /// What each device counted.
     ///
     /// # Errors
     ///
     /// If the plug-in refuses.
-    pub fn counters(&self) -> Result<Counters, SoftGpuError> {
-        let mut counters = Counters { struct_size: size_of::<Counters>() as u64, ..Counters::default() };
-        // SAFETY: the plug-in writes no more than the size that it is told.
-        self.result(unsafe { (self.counters)(0, &mut counters) })?;
-        Ok(counters)
+    pub fn counters(&self) -> Result<Vec<Counters>, SoftGpuError> {
+        // SAFETY: it asks for nothing.
+        let devices = unsafe { (self.device_count)() };
+        let counters = |device: i32| {
+            let mut counters = Counters { struct_size: size_of::<Counters>() as u64, ..Counters::default() };
+            // SAFETY: the plug-in writes no more than the size that it is told.
+            self.result(unsafe { (self.counters)(device, &mut counters) })?;
+            Ok(counters)
+        };
+        (0..devices).map(counters).collect()
     }
 
     /// Begins a trace, or ends it.

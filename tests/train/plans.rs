@@ -6,8 +6,8 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::program::{
-    BERT, Case, DEEPLAB, GOOGLENET, MNIST, MNIST_REF, RESNET, UNET, number, ready, reference, train,
-    try_to_train,
+    BERT, Case, DEEPLAB, GOOGLENET, MNIST, MNIST_REF, RESNET, UNET, command, number, ready, reference,
+    report, train, try_to_train,
 };
 
 /// Strict placement, the CPU's losses, just the planned bytes more than without the plan, and a limit at which only the rewritten
@@ -155,4 +155,33 @@ fn swap_ins_without_triggers_gain_nothing() {
     assert_eq!(with["losses"], without["losses"]);
     let [with, without] = [with, without].map(|report| number(&report, "/memory/peak_bytes"));
     assert!(with + with / 20 < without, "a peak of {with} with triggers, {without} without");
+}
+
+/// Each of two GPUs does its part, and together they copy what is planned.
+#[test]
+fn towers_train_as_planned_on_two_gpus() {
+    if !ready() {
+        return;
+    }
+    let train = |flags: &[&str]| {
+        let all = ["--json", "--strict-placement", "--threads", "1", "--steps", "2", "--exact-memory"];
+        let feeds = ["--feed", "labels=randint:0:10", "--device", "soft"];
+        let flags = [&["testdata/googlenet_64_b2_towers.meta"], &all[..], &feeds, flags].concat();
+        report(&command(&flags).env("SOFTGPU_DEVICES", "2").output().unwrap())
+    };
+    let (original, rewritten) = (train(&[]), train(&["--rewrite"]));
+    assert_eq!(original["losses"], rewritten["losses"]);
+    for direction in ["bytes_out", "bytes_in"] {
+        let path = format!("/traffic/{direction}");
+        let added = number(&rewritten, &path) - number(&original, &path);
+        assert_eq!(added, number(&rewritten, &format!("/plan/{direction}")));
+        let on = |gpu: usize| number(&rewritten, &format!("/gpus/{gpu}{path}"));
+        assert_eq!(on(0) + on(1), number(&rewritten, &path));
+        assert!(on(0).min(on(1)) * 3 > number(&rewritten, &path), "{direction}: {} and {}", on(0), on(1));
+    }
+    for gpu in 0..2 {
+        let peak = |report: &Value| number(report, &format!("/gpus/{gpu}/peak_bytes"));
+        assert!(peak(&rewritten) < peak(&original), "GPU {gpu}");
+        assert!(peak(&original) <= number(&original, "/memory/peak_bytes"), "GPU {gpu}");
+    }
 }

@@ -14,10 +14,15 @@ pub fn kept(metadata: &RunMetadata, swap_ins: &[String]) -> usize {
     swap_ins.iter().filter(|name| ran.contains(name.as_str())).count()
 }
 
-/// The most memory that TensorFlow saw in use on a GPU: a sample at each op, so a lower bound.
-pub fn sampled_peak(metadata: &RunMetadata) -> Option<u64> {
+/// The most memory that TensorFlow saw in use on a GPU, or on any: a sample at each op, so a lower bound.
+pub fn sampled_peak(metadata: &RunMetadata, gpu: Option<usize>) -> Option<u64> {
     let devices = metadata.step_stats.iter().flat_map(|stats| &stats.dev_stats);
-    let gpus = devices.filter(|device| device.device.contains("GPU"));
+    let wanted = gpu.map_or("GPU:".to_string(), |gpu| format!("/device:GPU:{gpu}"));
+    let is_wanted = |device: &str| match gpu {
+        Some(_) => device.ends_with(&wanted),
+        None => device.contains(&wanted),
+    };
+    let gpus = devices.filter(|device| is_wanted(&device.device));
     let memory = gpus.flat_map(|device| &device.node_stats).flat_map(|node| &node.memory);
     let gpu = memory.filter(|memory| !memory.allocator_name.to_lowercase().contains("cpu"));
     gpu.filter_map(|memory| u64::try_from(memory.allocator_bytes_in_use).ok())

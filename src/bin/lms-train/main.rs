@@ -5,6 +5,7 @@ mod args;
 mod checkpoint;
 mod compare;
 mod find_limit;
+mod gpus;
 mod inspect;
 mod interrupt;
 mod job;

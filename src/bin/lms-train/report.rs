@@ -7,6 +7,7 @@ use tf_lms::cli::Size;
 use tf_lms::train::{GrapplerMemory, HostMemory, Percentiles, examples, points};
 
 use crate::args::Args;
+use crate::gpus::{Busy, Gpu, Traffic};
 use crate::inspect;
 use crate::job::{Job, Planned};
 use crate::run::Trained;
@@ -30,12 +31,16 @@ pub struct Report {
     step_seconds: Option<Percentiles>,
     pub rates: Option<Rates>,
     pub memory: Memory,
-    /// Bytes in a step, as measured.
+    /// Bytes in a step, as measured: of all GPUs together.
     pub traffic: Option<Traffic>,
     /// Bytes in a step, as planned.
     plan: Option<Planned>,
     swapins_kept: Option<usize>,
+    /// In the mean of all GPUs.
     pub busy: Option<Busy>,
+    /// Of each software GPU, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gpus: Vec<Gpu>,
     saved: Option<String>,
 }
 
@@ -51,6 +56,7 @@ pub struct Rates {
 #[derive(Debug, Serialize)]
 pub struct Memory {
     limit_bytes: Option<u64>,
+    /// On the GPU with the most.
     pub peak_bytes: Option<u64>,
     /// `exact`: of all allocations; `sampled`: at each op, so it may have been more.
     peak_is: Option<&'static str>,
@@ -67,32 +73,16 @@ struct Host {
     last_step_bytes: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, Serialize)]
-pub struct Traffic {
-    pub bytes_out: u64,
-    pub bytes_in: u64,
-}
-
-/// Seconds in a step.
-#[derive(Debug, Serialize)]
-pub struct Busy {
-    pub kernels: f64,
-    /// In which anything was copied.
-    pub copies: f64,
-    both: f64,
-    /// In which something was copied out, and in; none where only both together are known.
-    pub copies_out: Option<f64>,
-    pub copies_in: Option<f64>,
-}
-
 impl Report {
     pub fn new(args: &Args, job: &Job, trained: &Trained) -> Report {
         let metadata = trained.metadata.as_ref();
         let mean = trained.seconds.iter().sum::<f64>() / trained.seconds.len() as f64;
         let data = job.data_shape();
         let (count, unit) = data.and_then(points).unzip();
-        let exact = trained.total.filter(|_| args.exact_memory).map(|total| total.peak_bytes);
-        let sampled = metadata.and_then(inspect::sampled_peak);
+        let gpus = Gpu::all(args, trained);
+        let totals = trained.total.as_deref().unwrap_or_default();
+        let exact = totals.iter().map(|total| total.peak_bytes).max().filter(|_| args.exact_memory);
+        let sampled = metadata.and_then(|metadata| inspect::sampled_peak(metadata, None));
         Report {
             schema: SCHEMA,
             model: job.name.clone(),
@@ -111,7 +101,7 @@ impl Report {
                 points: unit,
             }),
             memory: Memory {
-                limit_bytes: trained.total.map(|total| total.limit_bytes),
+                limit_bytes: totals.first().map(|total| total.limit_bytes),
                 peak_bytes: exact.or(sampled),
                 peak_is: exact.map(|_| "exact").or(sampled.map(|_| "sampled")),
                 host: HostMemory::now().map(|now| Host {
@@ -120,34 +110,20 @@ impl Report {
                     last_step_bytes: trained.host_last.map(|memory| memory.resident_bytes),
                 }),
             },
-            traffic: trained.counted.last().map(|counted| Traffic {
-                bytes_out: counted.copies_out.bytes,
-                bytes_in: counted.copies_in.bytes,
-            }),
+            traffic: Traffic::sum(&gpus),
             plan: job.rewritten.as_ref().map(|rewritten| rewritten.planned),
             swapins_kept: metadata
                 .zip(job.rewritten.as_ref())
                 .map(|(metadata, rewritten)| inspect::kept(metadata, &rewritten.swap_ins)),
-            busy: busy(trained),
+            busy: Busy::mean(&gpus).or_else(|| recorded_busy(trained)),
+            gpus: if gpus.len() > 1 { gpus } else { Vec::new() },
             saved: trained.saved.clone(),
         }
     }
 }
 
-/// From the software GPU's counters, or else from TensorFlow's record of a real GPU's streams.
-fn busy(trained: &Trained) -> Option<Busy> {
-    if !trained.counted.is_empty() {
-        let seconds = |nanos: fn(&tf_lms::train::Counters) -> u64| {
-            trained.counted.iter().map(nanos).sum::<u64>() as f64 / 1e9 / trained.counted.len() as f64
-        };
-        return Some(Busy {
-            kernels: seconds(|counted| counted.kernel_busy_ns),
-            copies: seconds(|counted| counted.copy_busy_ns),
-            both: seconds(|counted| counted.overlap_ns),
-            copies_out: Some(seconds(|counted| counted.copies_out.busy_ns)),
-            copies_in: Some(seconds(|counted| counted.copies_in.busy_ns)),
-        });
-    }
+/// From TensorFlow's record of a real GPU's streams.
+fn recorded_busy(trained: &Trained) -> Option<Busy> {
     let (kernels, copies) = inspect::busy(trained.metadata.as_ref()?.step_stats.as_ref()?);
     let seconds = |micros: i64| micros as f64 / 1e6;
     (kernels.total() > 0).then(|| Busy {
@@ -218,6 +194,7 @@ impl Display for Report {
                 format_args!("kernels {kernels:.1} ms, copies {copies:.1} ms, both {both:.1} ms"),
             )?;
         }
+        self.gpus.iter().try_for_each(|gpu| row(f, &format!("GPU {}", gpu.gpu), gpu))?;
         self.saved.iter().try_for_each(|saved| row(f, "checkpoint", saved))
     }
 }

@@ -21,9 +21,9 @@ pub struct Trained {
     /// The seconds of each measured step that was not recorded.
     pub seconds: Vec<f64>,
     /// What the software GPU counted in all of `seconds`, and in how many steps.
-    pub counted: Vec<Counters>,
+    pub counted: Vec<Vec<Counters>>,
     /// What it counted from the beginning.
-    pub total: Option<Counters>,
+    pub total: Option<Vec<Counters>>,
     /// The process's memory before the first measured step and before the last step.
     pub host_first: Option<HostMemory>,
     pub host_last: Option<HostMemory>,

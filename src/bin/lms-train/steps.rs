@@ -48,7 +48,10 @@ pub fn run(
         if number >= args.warmup && (!recorded || args.steps == 1) {
             trained.seconds.push(seconds);
             if let (Some(soft), Some(before)) = (&setup.soft, before) {
-                trained.counted.push(soft.counters()?.since(&before));
+                let now = soft.counters()?;
+                trained
+                    .counted
+                    .push(now.iter().zip(&before).map(|(now, before)| now.since(before)).collect());
             }
         }
         bar.set_message(trained.losses.last().map(|loss| format!("loss {loss:.6}")).unwrap_or_default());
