@@ -59,6 +59,9 @@ fn they_make_room() {
         assert!(bytes(&with, "peak_after") <= 250 << 10, "{model}");
         assert!(bytes(&with, "peak_before") == bytes(&without, "peak_before"), "{model}");
         assert!(bytes(&with["floors"], "memory_bytes") < 250 << 10, "{model}");
+        // All that comes in is theirs, but for what is fed.
+        let fed = bytes(&without, "copied_in_bytes") - bytes(&without, "swapin_bytes");
+        assert_eq!(bytes(&with, "copied_in_bytes"), bytes(&with, "swapin_bytes") + fed, "{model}");
         // They need not go out to come in, and as many stay as can.
         assert_eq!(bytes(&with, "swapout_bytes"), 0, "{model}");
         let missing = bytes(&with, "peak_before") - (250 << 10);
@@ -150,4 +153,28 @@ fn what_does_not_go_together_is_said() {
     };
     refused(&["--target", "loss", "--strategy", "tflms"], "only --strategy planned does that");
     refused(&[], "does not say which ops a step runs");
+}
+
+#[test]
+fn they_are_explained() {
+    let (model, target) = FORWARD[0];
+    let plan = plan(model, target);
+    let swapped = plan["swaps"][0]["tensor"].as_str().unwrap();
+    let explained = |tensor: &str| {
+        let flags = [&[model], target, &BUDGET, &["--swap-weights", "--explain", tensor]].concat();
+        String::from_utf8(stdout("lms-tune", 0, &flags)).unwrap()
+    };
+    let text = explained(swapped);
+    assert!(text.contains("never: it is on the host, and comes from there in each step"), "{text}");
+    assert!(text.contains("lies         on the host"), "{text}");
+    assert!(text.contains("returns      from"), "{text}");
+    // One that is not held back.
+    let moved = |name: &&Value| {
+        let tensor = format!("{}:0", name.as_str().unwrap());
+        tensor.contains("MatMul")
+            && !plan["swaps"].as_array().unwrap().iter().any(|swap| swap["tensor"] == tensor)
+    };
+    let name = plan["host_ops"].as_array().unwrap().iter().find(moved).unwrap().as_str().unwrap();
+    let text = explained(&format!("{name}:0"));
+    assert!(text.contains("it is on the host, and copied from there when the step begins"), "{text}");
 }

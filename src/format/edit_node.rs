@@ -124,10 +124,13 @@ impl<'e> NodeEdit<'e> {
         let body = span.start + open + 1..close;
         let fields: Vec<TextField> = Scanner::within(text, body.clone()).fields().flatten().collect();
         let indent = fields.first().map_or("", |first| indentation(text, first.span.start));
+        let begins_line = |place: usize| place == 0 || text[..place].ends_with('\n');
         let line = |place: usize, name: &str, value: &str| {
-            let own_lines = place == 0 || text[..place].ends_with('\n');
             let quoted = quote(value.as_bytes());
-            if own_lines { format!("{indent}{name}: {quoted}\n") } else { format!(" {name}: {quoted} ") }
+            match begins_line(place) {
+                true => format!("{indent}{name}: {quoted}\n"),
+                false => format!(" {name}: {quoted} "),
+            }
         };
         let named = |name: &'static str| fields.iter().filter(move |field| field.name(text) == name);
         let behind = |name: &'static str| {
@@ -169,6 +172,9 @@ impl<'e> NodeEdit<'e> {
             // What we encoded ourselves decodes.
             if message.merge(attr.encode_to_vec().as_slice()).is_ok() {
                 print_message(&message, indent.len(), &mut new);
+            }
+            if !begins_line(place) {
+                new = format!(" {} ", new.trim());
             }
             changes.push((place..place, new));
         }
@@ -324,6 +330,17 @@ node {
             let both = Edits { inputs: inputs(&["plain"]), ..back(AttrEdit::Rename("_old_class", "_class")) };
             assert_eq!(bytes(&edited(&changed, &both)), bytes(&model));
         }
+    }
+
+    #[test]
+    fn nodes_may_be_lines() {
+        let text = "node { name: 'a' op: 'Const' }\nnode { name: 'b' op: 'Identity' input: 'a' }\n";
+        let model = Model::from_bytes("test", text.as_bytes().to_vec(), &ReadOptions::default()).unwrap();
+        let changed = edited(&model, &there(AttrEdit::Add("_old", "elsewhere".to_string())));
+        let nodes = changed.nodes();
+        assert_eq!([nodes.device(0), nodes.device(1)], ["/cpu:0", "/cpu:1"]);
+        assert!(nodes.attr(0, "_old").is_some() && nodes.attr(1, "_old").is_some());
+        assert_eq!(nodes.inputs(1).collect::<Vec<_>>(), ["a"]);
     }
 
     #[test]

@@ -53,8 +53,10 @@ impl Explainer<'_> {
         let producer = graph.producer(tensor);
         let (consumers, consumers_outside_step) = self.consumers(tensor);
         let second_runs = self.second_runs(plan.draft, tensor);
+        let is_on_host = plan.draft.host_ops.binary_search(&producer).is_ok();
+        let place = |place| self.residence(if is_on_host { Place::Host } else { place });
         let fate = match self.swap {
-            Some(swap) => Fate::Swapped(self.swap_life(swap)),
+            Some(swap) => Fate::Swapped(SwapLife { is_on_host, ..self.swap_life(swap) }),
             None if !second_runs.is_empty() => Fate::Recomputed,
             None => Fate::Stays(stay::reason(self.outline, plan, tensor)),
         };
@@ -62,13 +64,13 @@ impl Explainer<'_> {
             tensor: graph.tensor_name(tensor).to_string(),
             producer: graph.name(producer).to_string(),
             op: graph.op(producer).name().to_string(),
-            producer_place: self.residence(self.outline.placement().op(producer)),
+            producer_place: place(self.outline.placement().op(producer)),
             made_before: self.runs(self.before, producer),
             made_after: self.runs(self.after, producer),
             data_type: graph.output_type(tensor).dtype.to_string(),
             shape: analysis.shapes.get(tensor).map(<[i64]>::to_vec),
             bytes: analysis.sizes.bytes(tensor),
-            place: self.residence(self.outline.placement().output(tensor)),
+            place: place(self.outline.placement().output(tensor)),
             buffer: self.number(tensor).map_or(BufferKind::Nothing, |number| self.buffer(number)),
             held_before: self.held(self.before, tensor),
             held_after: self.held(self.after, tensor),
@@ -226,7 +228,7 @@ impl Explainer<'_> {
             copy,
             away_seconds: leaves.zip(copy).map(|(leaves, copy)| copy.start_seconds - leaves.end_seconds),
         });
-        SwapLife { leaves, waiting: names(&swap.waiting), returns: returns.collect() }
+        SwapLife { is_on_host: false, leaves, waiting: names(&swap.waiting), returns: returns.collect() }
     }
 
     /// When bytes are copied; none if there are none to copy.

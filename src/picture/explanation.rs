@@ -92,6 +92,8 @@ pub struct Return {
 /// When a swapped tensor leaves and comes back.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SwapLife {
+    /// Whether it is on the host from step to step, and only comes from there.
+    pub is_on_host: bool,
     /// The copy to the host; none if the step has nothing to copy.
     pub leaves: Option<Interval>,
     /// The ops that wait until that copy is complete.
@@ -131,6 +133,8 @@ pub enum StayReason {
     NotInStep,
     /// It is in a branch that no training step takes.
     DeadBranch,
+    /// It is on the host, and copied from there when the step begins.
+    OnHost,
     /// TensorFlow computes it before the first step.
     ComputedBeforehand,
     /// No strategy may swap it.

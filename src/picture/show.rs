@@ -63,6 +63,9 @@ fn line(f: &mut fmt::Formatter<'_>, what: &str, text: &str) -> fmt::Result {
 
 fn show_swap(f: &mut fmt::Formatter<'_>, swap: &SwapLife) -> fmt::Result {
     match swap.leaves {
+        _ if swap.is_on_host => {
+            line(f, "leaves", "never: it is on the host, and comes from there in each step")?
+        }
         Some(leaves) => line(f, "leaves", &leaves.to_string())?,
         None => line(f, "leaves", "never: the plan swaps it, but the step has nothing to copy")?,
     }
@@ -78,7 +81,8 @@ fn show_swap(f: &mut fmt::Formatter<'_>, swap: &SwapLife) -> fmt::Result {
 fn show_return(f: &mut fmt::Formatter<'_>, back: &Return) -> fmt::Result {
     let when = match (back.copy, back.away_seconds) {
         (Some(copy), Some(away)) => format!("{copy}, after {} away", Milliseconds(away)),
-        _ => "never".to_string(),
+        (Some(copy), None) => copy.to_string(),
+        (None, _) => "never".to_string(),
     };
     line(f, "returns", &format!("{when}, for {}", names(back.consumers.iter())))?;
     if back.triggers.is_empty() {
@@ -175,6 +179,9 @@ impl fmt::Display for StayReason {
         match self {
             StayReason::NotInStep => f.write_str("no step runs its producer"),
             StayReason::DeadBranch => f.write_str("it is in a branch that no training step takes"),
+            StayReason::OnHost => {
+                f.write_str("it is on the host, and copied from there when the step begins")
+            }
             StayReason::ComputedBeforehand => f.write_str("TensorFlow computes it before the first step"),
             StayReason::NotSwappable { because } => f.write_str(because),
             StayReason::NotOnGpu => f.write_str("it is not on a GPU"),

@@ -18,6 +18,9 @@ pub(super) fn reason(outline: &Outline, plan: Explained, tensor: TensorId) -> St
     if outline.liveness().is_dead(graph, tensor) {
         return StayReason::DeadBranch;
     }
+    if plan.draft.host_ops.binary_search(&producer).is_ok() {
+        return StayReason::OnHost;
+    }
     if let Err(because) = swappable(graph, ref_variables, tensor) {
         return StayReason::NotSwappable { because: because.to_string() };
     }

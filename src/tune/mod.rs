@@ -39,12 +39,19 @@ pub trait Strategy {
 }
 
 /// The strategy that looks for nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Nothing;
+#[derive(Debug, Clone, Default)]
+pub struct Nothing {
+    /// What plans may put on the host, in the order of the file.
+    pub host_ops: Vec<NodeId>,
+}
 
 impl Strategy for Nothing {
     fn name(&self) -> &'static str {
         "none"
+    }
+
+    fn host_ops(&self, _: &Outline) -> Vec<NodeId> {
+        self.host_ops.clone()
     }
 
     fn find(&mut self, _: &mut Judge) -> Result<Option<Found>, TflmsError> {

@@ -1,11 +1,13 @@
 //! From what was found out to what the user is told.
 
+use std::collections::HashSet;
 use std::time::Instant;
 
 use tf_lms::cli::{BudgetArgs, Simulated};
+use tf_lms::graph::{NodeId, TensorId};
 use tf_lms::order::Place;
 use tf_lms::picture::{Names, Recording};
-use tf_lms::plan::{Analysis, Draft, keeps_value};
+use tf_lms::plan::{Analysis, Draft, TensorSwap, keeps_value};
 use tf_lms::simulate::{Machine, Outline, Program};
 use tf_lms::tune::{Judge, Tuning, accuracy};
 
@@ -160,5 +162,36 @@ fn swapped_bytes(outline: &Outline, draft: &Draft) -> Vec<(u64, u64)> {
             *into += bytes * returns as u64;
         }
     }
+    for (gpu, bytes) in copied_at_the_start(outline, draft) {
+        swapped[usize::from(gpu)].1 += bytes;
+    }
     swapped
+}
+
+/// GPU and bytes of the weights on the host that nothing brings later: they come when the step begins, once for all who read them there.
+fn copied_at_the_start(outline: &Outline, draft: &Draft) -> Vec<(u16, u64)> {
+    let Analysis { graph, sizes, .. } = outline.analysis();
+    let consumers = |swap: &TensorSwap| -> Vec<(TensorId, NodeId)> {
+        let nodes = swap.uses.iter().flat_map(|swap_in| &swap_in.consumers);
+        nodes.map(|&node| (swap.tensor, node)).collect()
+    };
+    let later: HashSet<(TensorId, NodeId)> = draft.swaps.iter().flat_map(consumers).collect();
+    let mut copied = Vec::new();
+    for tensor in draft.host_ops.iter().flat_map(|&node| graph.outputs(node)) {
+        let readers = graph.uses(tensor).iter().filter(|reader| {
+            outline.entry(reader.node).is_some()
+                && draft.host_ops.binary_search(&reader.node).is_err()
+                && !later.contains(&(tensor, reader.node))
+        });
+        let mut gpus: Vec<u16> = readers
+            .filter_map(|reader| match outline.placement().inputs(reader.node).get(reader.slot as usize) {
+                Some(&Place::Gpu(gpu)) => Some(gpu),
+                _ => None,
+            })
+            .collect();
+        gpus.sort_unstable();
+        gpus.dedup();
+        copied.extend(gpus.into_iter().map(|gpu| (gpu, sizes.bytes(tensor).unwrap_or(0))));
+    }
+    copied
 }

@@ -31,7 +31,8 @@ impl Given {
 
     /// What the plan comes to.
     pub fn judge(&self, outline: &Outline, machine: &Machine) -> anyhow::Result<Tuning> {
-        let mut tuning = tune::tune(outline, machine, &mut tune::Nothing)?;
+        let host_ops = self.draft.host_ops.clone();
+        let mut tuning = tune::tune(outline, machine, &mut tune::Nothing { host_ops })?;
         let mut judge = Judge::new(outline, machine);
         judge.trust_the_profile();
         let outcome = judge.judge(&self.draft);
