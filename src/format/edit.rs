@@ -38,6 +38,15 @@ impl Edits {
             && self.removed.is_empty()
             && self.added.is_empty()
     }
+
+    /// What changes in a node that stays; none if nothing does.
+    fn of_node(&self, node: usize) -> Option<NodeEdit<'_>> {
+        let inputs = self.inputs.get(&node).map(Vec::as_slice);
+        let device = self.devices.get(&node).map(Option::as_deref);
+        let attr = self.attrs.get(&node);
+        let is_changed = inputs.is_some() || device.is_some() || attr.is_some();
+        is_changed.then_some(NodeEdit { inputs, device, attr })
+    }
 }
 
 impl Model {
@@ -113,7 +122,7 @@ impl Model {
                 rope.push_source(part.span);
                 continue;
             };
-            if let Some(edit) = NodeEdit::of(edits, node) {
+            if let Some(edit) = edits.of_node(node) {
                 rope.push_rope(edit.of_binary(&self.bytes, content).enclosed(field::GRAPH_NODE));
             } else if !edits.removed.contains(&node) {
                 rope.push_source(part.span);
@@ -150,7 +159,7 @@ fn edited_text<'a>(source: &'a TextSource, edits: &Edits) -> Rope<'a> {
     let mut rope = Rope::new(text.as_bytes());
     let mut position = 0;
     for (node, span) in source.graph.nodes.iter().enumerate() {
-        if let Some(edit) = NodeEdit::of(edits, node) {
+        if let Some(edit) = edits.of_node(node) {
             rope.push_source(position..span.start);
             edit.of_text(text, span.clone(), &mut rope);
             position = span.end;

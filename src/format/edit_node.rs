@@ -5,7 +5,6 @@ use std::ops::Range;
 use prost::Message;
 use prost_reflect::DynamicMessage;
 
-use super::edit::Edits;
 use super::nodes::{field, is_attr};
 use super::print::{print_message, quote};
 use super::rope::Rope;
@@ -29,21 +28,14 @@ pub enum AttrEdit {
 /// All that changes in a node that stays.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NodeEdit<'e> {
-    inputs: Option<&'e [String]>,
-    device: Option<Option<&'e str>>,
-    attr: Option<&'e AttrEdit>,
+    /// Its new inputs, all of them.
+    pub inputs: Option<&'e [String]>,
+    /// Its new device; none within for none.
+    pub device: Option<Option<&'e str>>,
+    pub attr: Option<&'e AttrEdit>,
 }
 
-impl<'e> NodeEdit<'e> {
-    /// The changes to a node; none if there are none.
-    pub fn of(edits: &'e Edits, node: usize) -> Option<NodeEdit<'e>> {
-        let inputs = edits.inputs.get(&node).map(Vec::as_slice);
-        let device = edits.devices.get(&node).map(Option::as_deref);
-        let attr = edits.attrs.get(&node);
-        let is_changed = inputs.is_some() || device.is_some() || attr.is_some();
-        is_changed.then_some(NodeEdit { inputs, device, attr })
-    }
-
+impl NodeEdit<'_> {
     fn added_attr(&self) -> Option<NodeDef> {
         let Some(AttrEdit::Add(name, value)) = self.attr else { return None };
         let value = AttrValue { value: Some(Value::S(value.clone().into_bytes())) };
@@ -246,7 +238,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::format::{Encoding, Model, ReadOptions};
+    use crate::format::{Edits, Encoding, Model, ReadOptions};
 
     const TEXT: &str = r#"node {
   name: "plain"
