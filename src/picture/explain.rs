@@ -53,10 +53,10 @@ impl Explainer<'_> {
         let producer = graph.producer(tensor);
         let (consumers, consumers_outside_step) = self.consumers(tensor);
         let second_runs = self.second_runs(plan.draft, tensor);
-        let is_on_host = plan.draft.host_ops.binary_search(&producer).is_ok();
+        let is_on_host = plan.draft.is_host_op(producer);
         let place = |place| self.residence(if is_on_host { Place::Host } else { place });
         let fate = match self.swap {
-            Some(swap) => Fate::Swapped(SwapLife { is_on_host, ..self.swap_life(swap) }),
+            Some(swap) => Fate::Swapped(self.swap_life(swap, is_on_host)),
             None if !second_runs.is_empty() => Fate::Recomputed,
             None => Fate::Stays(stay::reason(self.outline, plan, tensor)),
         };
@@ -210,7 +210,7 @@ impl Explainer<'_> {
         (consumers, all - nodes.len())
     }
 
-    fn swap_life(&self, swap: &TensorSwap) -> SwapLife {
+    fn swap_life(&self, swap: &TensorSwap, is_on_host: bool) -> SwapLife {
         let graph = self.outline.analysis().graph;
         let names = |nodes: &[NodeId]| nodes.iter().map(|&node| graph.name(node).to_string()).collect();
         let leaves = self.names.swap_out(swap.tensor).and_then(|copy| self.copied(copy));
@@ -228,7 +228,7 @@ impl Explainer<'_> {
             copy,
             away_seconds: leaves.zip(copy).map(|(leaves, copy)| copy.start_seconds - leaves.end_seconds),
         });
-        SwapLife { is_on_host: false, leaves, waiting: names(&swap.waiting), returns: returns.collect() }
+        SwapLife { is_on_host, leaves, waiting: names(&swap.waiting), returns: returns.collect() }
     }
 
     /// When bytes are copied; none if there are none to copy.

@@ -18,7 +18,7 @@ pub(super) fn reason(outline: &Outline, plan: Explained, tensor: TensorId) -> St
     if outline.liveness().is_dead(graph, tensor) {
         return StayReason::DeadBranch;
     }
-    if plan.draft.host_ops.binary_search(&producer).is_ok() {
+    if plan.draft.is_host_op(producer) {
         return StayReason::OnHost;
     }
     if let Err(because) = swappable(graph, ref_variables, tensor) {

@@ -85,6 +85,11 @@ impl Draft {
             && self.host_ops.is_empty()
     }
 
+    /// Whether an op goes to the host.
+    pub fn is_host_op(&self, node: NodeId) -> bool {
+        self.host_ops.binary_search(&node).is_ok()
+    }
+
     /// Puts names to the numbers, into a plan.
     pub fn write_to(self, plan: &mut Plan, analysis: &Analysis) {
         let name = |node: NodeId| analysis.graph.name(node).to_string();

@@ -236,8 +236,10 @@ impl Plan {
     /// The swaps of tensors that leave their GPU: all but those of weights, which are on the host already and only return.
     pub fn leaving(&self) -> impl Iterator<Item = &Swap> {
         let host_ops: HashSet<&str> = self.host_ops.iter().map(|name| &**name).collect();
-        let producer = |swap: &Swap| swap.tensor.rsplit_once(':').map(|(node, _)| node.to_string());
-        self.swaps.iter().filter(move |swap| !producer(swap).is_some_and(|node| host_ops.contains(&*node)))
+        self.swaps.iter().filter(move |swap| {
+            let producer = swap.tensor.rsplit_once(':').map(|(node, _)| node);
+            !producer.is_some_and(|node| host_ops.contains(node))
+        })
     }
 
     /// The plan as JSON, with a line break at the end.

@@ -20,7 +20,7 @@
 //!
 //! What keeps a weight, assigns it or passes it on may go to the host: such a node has another device, and the old one as the attribute
 //! `_lms_device`. What had to be in the same place and computes something stays: its `_class` is called `_lms_class`. Swap-ins then bring
-//! the weight to its readers without its ever leaving the GPU.
+//! the weight to its readers, and nothing has to go out.
 //!
 //! The swap ops are `PreventGradient`: an identity that passes the buffer on without a copy, that Grappler neither
 //! removes nor moves in any configuration, and that fails with its message where someone differentiates through a

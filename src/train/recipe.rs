@@ -128,6 +128,11 @@ impl Recipe {
         assigns.filter(|assign| names.0.contains_key(assign.as_str())).collect()
     }
 
+    /// Whether anything initializes variables.
+    pub fn initializes(&self) -> bool {
+        !self.init_ops.is_empty() || !self.late_init_ops.is_empty()
+    }
+
     /// Lets the initialization of these ops' weights run behind that of all others. Ops that do nothing themselves are taken apart for
     /// that.
     pub fn initialize_last(&mut self, graph: &Graph, ops: &[String]) {

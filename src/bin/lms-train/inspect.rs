@@ -17,10 +17,9 @@ pub fn kept(metadata: &RunMetadata, swap_ins: &[String]) -> usize {
 /// The most memory that TensorFlow saw in use on a GPU, or on any: a sample at each op, so a lower bound.
 pub fn sampled_peak(metadata: &RunMetadata, gpu: Option<usize>) -> Option<u64> {
     let devices = metadata.step_stats.iter().flat_map(|stats| &stats.dev_stats);
-    let wanted = gpu.map_or("GPU:".to_string(), |gpu| format!("/device:GPU:{gpu}"));
     let is_wanted = |device: &str| match gpu {
-        Some(_) => device.ends_with(&wanted),
-        None => device.contains(&wanted),
+        Some(gpu) => device.ends_with(&format!("/device:GPU:{gpu}")),
+        None => device.contains("GPU"),
     };
     let gpus = devices.filter(|device| is_wanted(&device.device));
     let memory = gpus.flat_map(|device| &device.node_stats).flat_map(|node| &node.memory);

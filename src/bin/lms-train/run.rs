@@ -154,7 +154,7 @@ pub fn initialize(context: &Context, session: &Session) -> anyhow::Result<()> {
         recipe.late_init_ops.iter().try_for_each(|op| run(&[op]))
     };
     let restored: Option<&Path> =
-        args.restore.as_deref().or(if ops.is_empty() { job.own_checkpoint.as_deref() } else { None });
+        args.restore.as_deref().or(job.own_checkpoint.as_deref().filter(|_| !recipe.initializes()));
     match (wishes.initial, restored) {
         (Some(values), _) => {
             let names = recipe.variables.iter().map(|variable| variable.initial_value.as_str());

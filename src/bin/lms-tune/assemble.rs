@@ -40,7 +40,7 @@ impl Facts<'_> {
         let Facts { memory, tuning, .. } = *self;
         let Conclusion { verdict, strategy, draft, outcome, parameters } = self.conclusion;
         let graph = self.simulated.analysis.graph;
-        let leaves = |tensor| draft.host_ops.binary_search(&graph.producer(tensor)).is_err();
+        let leaves = |tensor| !draft.is_host_op(graph.producer(tensor));
         let devices = self.devices();
         let mut judge = Judge::new(self.outline, self.machine);
         let mut report = Report {
@@ -148,7 +148,6 @@ fn swapped_bytes(outline: &Outline, draft: &Draft) -> Vec<(u64, u64)> {
     let Analysis { graph, sizes, step, .. } = outline.analysis();
     let mut swapped = vec![(0, 0); outline.placement().gpus().len()];
     let runs = |node| outline.entry(node).is_some();
-    let is_on_host = |node| draft.host_ops.binary_search(&node).is_ok();
     for swap in &draft.swaps {
         let Place::Gpu(gpu) = outline.placement().output(swap.tensor) else { continue };
         let returns =
@@ -158,7 +157,7 @@ fn swapped_bytes(outline: &Outline, draft: &Draft) -> Vec<(u64, u64)> {
             let bytes = sizes.bytes(swap.tensor).unwrap_or(0);
             let (out, into) = &mut swapped[usize::from(gpu)];
             // A weight that is on the host need not go there.
-            *out += if is_on_host(graph.producer(swap.tensor)) { 0 } else { bytes };
+            *out += if draft.is_host_op(graph.producer(swap.tensor)) { 0 } else { bytes };
             *into += bytes * returns as u64;
         }
     }
@@ -180,7 +179,7 @@ fn copied_at_the_start(outline: &Outline, draft: &Draft) -> Vec<(u16, u64)> {
     for tensor in draft.host_ops.iter().flat_map(|&node| graph.outputs(node)) {
         let readers = graph.uses(tensor).iter().filter(|reader| {
             outline.entry(reader.node).is_some()
-                && draft.host_ops.binary_search(&reader.node).is_err()
+                && !draft.is_host_op(reader.node)
                 && !later.contains(&(tensor, reader.node))
         });
         let mut gpus: Vec<u16> = readers
