@@ -149,6 +149,6 @@ mod tests {
         );
         assert!(text.contains(r#""name":"out","pid":0,"tid":3,"ts":0.000,"dur":0.010,"args":{"bytes":64}"#));
         assert!(text.contains(r#""ts":0.007,"args":{"live":256}"#));
-        assert!(!text.contains("512"));
+        assert!(!text.contains(r#""live":512"#));
     }
 }
