@@ -176,7 +176,7 @@ fn with_resnet(check: impl FnOnce(&Model, &Outline, u64)) {
 fn with_resnet_plan(check: impl FnOnce(&Model, &Outline, &Machine, Plan)) {
     with_resnet(|model, outline, peak| {
         let budget = machine(vec![peak * 2 / 5]);
-        let tuning = tune(outline, &budget, &mut planned(true)).unwrap();
+        let tuning = tune(outline, &budget, &mut Planned::default()).unwrap();
         let Verdict::FitsWithSwapping(found) = tuning.verdict else { panic!("no plan") };
         let plan = written(outline, found.draft);
         assert!(!plan.swaps.is_empty() && !plan.orders.is_empty() && !plan.recomputations.is_empty());

@@ -3,6 +3,11 @@
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
+/// Whether an op asks a tensor for its shape only.
+pub fn reads_no_values(op: &str) -> bool {
+    matches!(op, "OnesLike" | "Rank" | "Shape" | "ShapeN" | "Size" | "ZerosLike")
+}
+
 /// Whether an op's kernels write their result over an input of the same type and size that nobody else reads.
 ///
 /// Memory depends on it: a chain of such ops runs in one tensor's room. The CPU's and the GPU's kernels of these ops are

@@ -34,7 +34,7 @@ mod tests;
 
 pub use attr::{Attr, AttrLookup};
 pub use error::OpError;
-pub use in_place::{is_persistent, only_resizes, passes_on, takes_over};
+pub use in_place::{is_persistent, only_resizes, passes_on, reads_no_values, takes_over};
 pub use kernels::GpuKernel;
 pub use op_info::{MAX_PORTS, OpInfo, Port};
 pub use registry::{OpId, OpRegistry};

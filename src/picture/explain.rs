@@ -156,7 +156,7 @@ impl Explainer<'_> {
         let program = self.after.program();
         let mut owner = number;
         loop {
-            let inputs: Vec<Option<u32>> = program.reads(self.names.maker(owner)).collect();
+            let inputs: Vec<Option<u32>> = program.reads(program.maker(owner)).collect();
             let passed = match program.buffer(owner) {
                 Buffer::Persistent => return BufferKind::Persistent,
                 Buffer::Input(slot) => inputs.get(slot as usize).copied().flatten(),

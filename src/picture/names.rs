@@ -10,8 +10,6 @@ use crate::simulate::{Origin, Program};
 pub struct Names<'a> {
     graph: &'a Graph<'a>,
     program: &'a Program,
-    /// For each tensor of the program the entry that makes it.
-    makers: Vec<u32>,
     /// For each swapped tensor the copy by which it leaves.
     swap_outs: HashMap<TensorId, u32>,
 }
@@ -19,30 +17,21 @@ pub struct Names<'a> {
 impl<'a> Names<'a> {
     /// For a program of this graph.
     pub fn new(graph: &'a Graph<'a>, program: &'a Program) -> Names<'a> {
-        let mut makers = vec![0; program.tensor_count()];
-        for op in 0..program.len() as u32 {
-            program.outputs(op).for_each(|tensor| makers[tensor as usize] = op);
-        }
         let mut swap_outs = HashMap::new();
         for op in 0..program.len() as u32 {
             let (Origin::Swap(tensor, _) | Origin::SwapOut(tensor)) = program.origin(op) else { continue };
-            let read = program.reads(op).flatten().map(|read| makers[read as usize]);
+            let read = program.reads(op).flatten().map(|read| program.maker(read));
             // A return may read the op that waits for the copy, and not the copy itself.
             for maker in read.filter(|&maker| matches!(program.origin(maker), Origin::Copy(_))) {
                 swap_outs.insert(tensor, maker);
             }
         }
-        Names { graph, program, makers, swap_outs }
+        Names { graph, program, swap_outs }
     }
 
     /// The copy by which a swapped tensor leaves.
     pub fn swap_out(&self, tensor: TensorId) -> Option<u32> {
         self.swap_outs.get(&tensor).copied()
-    }
-
-    /// The entry that makes a tensor of the program.
-    pub fn maker(&self, tensor: u32) -> u32 {
-        self.makers[tensor as usize]
     }
 
     /// An op's own name, or what is done to which tensor.
@@ -64,7 +53,7 @@ impl<'a> Names<'a> {
 
     /// A tensor of the program: `NODE:0`, or the copy that it is.
     pub fn tensor(&self, tensor: u32) -> String {
-        let maker = self.maker(tensor);
+        let maker = self.program.maker(tensor);
         let output = tensor - self.program.outputs(maker).start;
         match self.program.origin(maker) {
             Origin::Op(_) | Origin::Recomputation(..) => format!("{}:{output}", self.entry(maker)),

@@ -9,10 +9,10 @@
 //! copy gives its source up when it is done.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use super::Machine;
-use super::outcome::{GpuOutcome, NoObserver, Observer, OutOfMemory, Outcome};
+use super::outcome::{GpuOutcome, Holder, NoObserver, Observer, OutOfMemory, Outcome, Piece};
 use super::pool::{Chunk, Pool};
 use super::program::{Buffer, NONE, Op, Origin, Program};
 use crate::order::Place;
@@ -70,7 +70,7 @@ fn initial_memories(program: &Program, machine: &Machine) -> Result<Vec<Memory>,
         let mut pool = Pool::new(limit);
         if let Err(wanted_bytes) = program.initial.fill(gpu, &mut pool) {
             let used_bytes = pool.used_bytes();
-            return Err(OutOfMemory { gpu, op: None, wanted_bytes, used_bytes });
+            return Err(OutOfMemory { gpu, op: None, wanted_bytes, used_bytes, pieces: Vec::new() });
         }
         memories.push(Memory::Pool(pool));
     }
@@ -478,11 +478,29 @@ impl<'a, O: Observer> Run<'a, O> {
                     op: Some(op),
                     wanted_bytes: bytes,
                     used_bytes: self.gpus[number].used_bytes(),
+                    pieces: self.pieces(number),
                 });
             }
             self.observer.turns_to(op);
             self.gpus[number].outcome.waited_seconds += self.host_seconds - waited_from;
         }
+    }
+
+    /// What is where in a GPU's pool.
+    fn pieces(&self, gpu: usize) -> Vec<Piece> {
+        let Memory::Pool(pool) = &self.gpus[gpu].memory else { return Vec::new() };
+        let mut holders = HashMap::new();
+        for (held, tensor) in self.held.iter().zip(0u32..) {
+            let is_here = self.program.tensors[tensor as usize].place == Place::Gpu(gpu as u16);
+            if let (Held::Chunk(chunk), true) = (held, is_here) {
+                holders.insert(*chunk, Holder::Tensor(tensor));
+            }
+        }
+        let holder = |chunk: Option<Chunk>| match chunk {
+            Some(chunk) => holders.get(&chunk).copied().unwrap_or(Holder::Other),
+            None => Holder::Nobody,
+        };
+        pool.chunks().map(|(bytes, chunk)| Piece { bytes, holder: holder(chunk) }).collect()
     }
 
     fn give_back(&mut self, place: Place, held: Held, bytes: u64) {

@@ -21,7 +21,7 @@ pub use by_levels::{LevelModel, LevelPeak, peak_by_levels, usable_bytes};
 pub use executor::simulate;
 pub use floors::{Floors, floors};
 pub use liveness::Liveness;
-pub use outcome::{GpuOutcome, NoObserver, Observer, OutOfMemory, Outcome};
+pub use outcome::{GpuOutcome, Holder, NoObserver, Observer, OutOfMemory, Outcome, Piece};
 pub use outline::{OpCost, Outline, UnknownSizes};
 pub use pool::{CHUNK_BYTES, Chunk, Pool, in_chunks};
 pub use program::{Buffer, Origin, Program};

@@ -49,6 +49,28 @@ pub struct OutOfMemory {
     pub wanted_bytes: u64,
     /// How much was in use.
     pub used_bytes: u64,
+    /// The GPU's pool, in the order of addresses.
+    pub pieces: Vec<Piece>,
+}
+
+/// A part of a pool that is free or was handed out at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Its size.
+    pub bytes: u64,
+    /// What is there.
+    pub holder: Holder,
+}
+
+/// What is in a part of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// Nothing.
+    Nobody,
+    /// A tensor of the program.
+    Tensor(u32),
+    /// What is there in each step, or scratch memory.
+    Other,
 }
 
 /// Watches a step as it is simulated. Entries and tensors are numbers of the program.

@@ -14,7 +14,7 @@ pub fn in_chunks(bytes: u64) -> u64 {
 }
 
 /// A place in a pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Chunk(u32);
 
 /// The algorithm of TensorFlow's `BFCAllocator` on one region: the smallest free chunk that is large enough, at the lowest
@@ -79,6 +79,18 @@ impl Pool {
         let state = &mut self.chunks[chunk as usize];
         state.is_free = true;
         self.free.insert((state.bytes, state.address, chunk));
+    }
+
+    /// All chunks in the order of their addresses: how large they are, and which are handed out.
+    pub fn chunks(&self) -> impl Iterator<Item = (u64, Option<Chunk>)> {
+        // Whatever is split or joined, the first keeps its number.
+        let mut next = Some(0u32);
+        std::iter::from_fn(move || {
+            let number = next?;
+            let chunk = self.chunks[number as usize];
+            next = chunk.after;
+            Some((chunk.bytes, (!chunk.is_free).then_some(Chunk(number))))
+        })
     }
 
     /// The bytes of all chunks that were handed out, what idles in them included.

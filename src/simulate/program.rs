@@ -152,6 +152,12 @@ impl Program {
         entry.first_tensor..entry.first_tensor + entry.tensors
     }
 
+    /// The entry that makes a tensor.
+    pub fn maker(&self, tensor: u32) -> u32 {
+        // Entries number their tensors one after the other.
+        self.ops.partition_point(|op| op.first_tensor <= tensor).saturating_sub(1) as u32
+    }
+
     /// The tensors that an entry reads, by input; none for constants and what is never made.
     pub fn reads(&self, op: u32) -> impl Iterator<Item = Option<u32>> {
         self.reads.row(op as usize).iter().map(|&tensor| (tensor != NONE).then_some(tensor))

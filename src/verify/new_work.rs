@@ -19,6 +19,9 @@
 //! work is new for it too. So the targets are the nodes outside with added edges, and those with an original input from the step
 //! which leads back to an added edge.
 //!
+//! What nobody reads and what asks for shapes only (zeros that stand for the gradient of an output that nobody differentiates) is no
+//! target either: nobody runs that by itself, as there is nothing to learn from it that the graph does not say.
+//!
 //! A swap op or a recomputed op brings its triggers and those of the added ops that it reads. What it stands for was
 //! needed by its reader before, and so was what that reads. Who reads a copy counts as one who runs its original too,
 //! with what that waits for.
@@ -161,7 +164,14 @@ impl Pass<'_, '_> {
     fn is_outside_target(&self, node: NodeId) -> bool {
         let leads_to_edge = |from: NodeId| self.in_step(from) && self.first_edge[from as usize] != NONE;
         !self.in_step(node)
+            && !self.is_idle(node)
             && (!self.brought.all.of(node).is_empty() || self.graph.original_sources(node).any(leads_to_edge))
+    }
+
+    /// Whether nobody reads a node, and running it tells nothing.
+    fn is_idle(&self, node: NodeId) -> bool {
+        let knows_step = self.step.is_some();
+        knows_step && !self.graph.op(node).reads_values && self.graph.consumers(node).is_empty()
     }
 
     /// Where what is new goes on to from a node: all that a step must run which runs the node.

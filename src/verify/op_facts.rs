@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::graph::{Graph, Tensor};
 use crate::format::{Model, Nodes};
-use crate::ops::{Attr, AttrLookup, OpInfo, OpRegistry, Port};
+use crate::ops::{Attr, AttrLookup, OpInfo, OpRegistry, Port, reads_no_values};
 use crate::proto::tensorflow::op_def::ArgDef;
 
 /// How an op takes part in v1 control flow.
@@ -177,9 +177,6 @@ const ONLY_PASS: &[&str] = &[
     "_XlaMerge",
 ];
 
-/// Ops that ask a tensor for its shape only.
-const READ_NO_VALUES: &[&str] = &["OnesLike", "Rank", "Shape", "ShapeN", "Size", "ZerosLike"];
-
 /// Ops that take a ref and do not write to it.
 const READ_REF: &[&str] = &[
     "IsVariableInitialized",
@@ -213,7 +210,7 @@ impl<'a> OpFacts<'a> {
             gives_ref: info.is_none_or(|info| has_ref(info.outputs())),
             passes: Passes::of(op, info),
             only_passes: ONLY_PASS.contains(&op),
-            reads_values: !READ_NO_VALUES.contains(&op),
+            reads_values: !reads_no_values(op),
             is_needy: matches!(op, "Placeholder" | "PlaceholderV2")
                 || info.is_none_or(OpInfo::is_stateful)
                 || may_write_refs(info),

@@ -63,7 +63,8 @@ pub(super) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Sh
             }
         }
         for &life in &here {
-            if let Some(next) = course.lives[life as usize].next_use(place).filter(|&next| next > place + 1) {
+            let next = course.lives[life as usize].next_use(place).filter(|&next| next > place + 1);
+            if let Some(next) = next.filter(|_| !residence.leaves_after(life, place)) {
                 let key = (choice.is_cheap[life as usize], next, life, place);
                 since[life as usize] = Some(key);
                 waiting[gpu_of(life)].insert(key);
@@ -78,6 +79,7 @@ pub(super) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Sh
 fn take_back(residence: &mut Residence, choice: &Choice) {
     let mut all: Vec<_> = residence
         .all()
+        .filter(|(_, absence)| absence.gone_at == absence.after)
         .map(|(life, absence)| {
             let bytes = residence.lives[life as usize].bytes;
             let cost = if choice.is_cheap[life as usize] { 0 } else { bytes };

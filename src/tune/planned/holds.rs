@@ -6,9 +6,13 @@ use std::collections::{BinaryHeap, HashMap};
 use rustc_hash::FxHashSet as HashSet;
 
 use super::course::{Course, NONE};
+use super::outsiders::Outsiders;
 use crate::graph::{Condition, FrameId, NodeId};
 use crate::order::Place;
 use crate::plan::after_updates;
+
+/// How many of the last ops that may hold up others are tried, one after the other.
+const MOST_TRIED: usize = 16;
 
 /// How many ops are looked at in search of one that an op needs anyway.
 const MOST_SEARCHED: usize = 512;
@@ -26,15 +30,18 @@ const MOST_VISITS: usize = 400_000_000;
 ///
 /// What is held up may be needed without the step too: gradients by others than the optimizer, the forward part by an
 /// evaluation. A run of these must not be made to run what has effects or must be fed, and that it did not run before. So an
-/// op only waits for what needs nothing of the kind that those outside of the step, who need the op, do not need too.
+/// op only waits for what needs nothing of the kind that those outside of the step, who need the op, do not need too; or for what these
+/// need anyway ([`Outsiders`]). All that the first rule allows is before a certain place, and so is what that waits for in turn. So
+/// chains of edges of both kinds are allowed if each of their edges is.
 #[derive(Debug)]
 pub(super) struct Holds {
     /// For each GPU and place the last place up to it with an op that may hold up any other.
     last: Vec<Vec<u32>>,
     /// The same for what runs in a branch only.
     branches: Vec<(Condition, Vec<Vec<u32>>)>,
-    /// For each node the first place that it must not be made to wait for.
+    /// For each node the first place that it must not be made to wait for, but for what `outsiders` allow.
     free_before: Vec<u32>,
+    outsiders: Outsiders,
     matters: Vec<bool>,
 }
 
@@ -88,6 +95,7 @@ impl Holds {
             last: last(&|condition| condition == Condition::ALWAYS),
             branches: largest_branches(course, &nodes).into_iter().map(of_branch).collect(),
             free_before: free_before(course, nodes),
+            outsiders: Outsiders::of(course),
             matters,
         }
     }
@@ -113,8 +121,9 @@ impl Holds {
     }
 
     /// Whether an op may be made to wait for the one at a place, if that one may hold up any.
-    pub fn may_wait(&self, node: NodeId, place: u32) -> bool {
+    pub fn may_wait(&self, course: &Course, node: NodeId, place: u32) -> bool {
         place < self.free_before[node.index()]
+            || course.node_at(place).is_some_and(|other| self.outsiders.all_need(node, other))
     }
 
     /// The last place up to this one, and not before `first`, whose op may hold up all of these; if there are none, any.
@@ -136,14 +145,23 @@ impl Holds {
             _ => None,
         };
         let lasts = branch.map_or(&self.last, |(_, lasts)| lasts);
-        let found = last(lasts, gpu, first, place)?;
-        let mut barred = consumers.iter().copied().filter(|&node| !self.may_wait(node, found));
-        let Some(outsider) = barred.next() else { return Some(found) };
+        let mut found = last(lasts, gpu, first, place)?;
+        for _ in 0..MOST_TRIED {
+            if consumers.iter().all(|&node| self.may_wait(course, node, found)) {
+                return Some(found);
+            }
+            let Some(earlier) = found.checked_sub(1).and_then(|place| last(lasts, gpu, first, place)) else {
+                break;
+            };
+            found = earlier;
+        }
         // What they need in any case they may wait for too.
+        let outsider = consumers.iter().copied().find(|&node| !self.may_wait(course, node, found))?;
         let is_found = |place: u32| last(lasts, gpu, place, place).is_some();
         let found = latest_needed(course, outsider, first, |at| at <= place && is_found(at))?;
         let needed = |&node: &NodeId| {
-            self.may_wait(node, found) || latest_needed(course, node, found, |at| at == found).is_some()
+            self.may_wait(course, node, found)
+                || latest_needed(course, node, found, |at| at == found).is_some()
         };
         consumers.iter().all(needed).then_some(found)
     }

@@ -1,9 +1,9 @@
 //! Plans that meet a budget by construction.
 //!
-//! A fixed order of all ops says what is in memory at each of them ([`course`], [`schedule`]). Where that is too much, buffers
+//! A fixed order of all ops says what is in memory at each of them ([`course`], [`schedule`], [`late`]). Where that is too much, buffers
 //! leave ([`evict`]) and come back by a copy, as late as the link allows ([`returns`]), or by a second run of the op that made them
 //! where that is cheaper ([`recompute`]). Edges between ops keep the runtime to the order ([`orders`]). What turns out not to
-//! have to leave stays ([`improve`]).
+//! have to leave stays ([`improve`]). Where the allocator finds no room though the bytes would do, a hole is made ([`holes`]).
 //!
 //! Why places of the order and not times: an op takes its memory when the host launches it, and the host launches in order. What a
 //! plan counts as there at a place is all that can be there when the op at this place is launched, however fast link and GPU are:
@@ -14,8 +14,11 @@
 mod course;
 mod evict;
 mod holds;
+mod holes;
 mod improve;
+mod late;
 mod orders;
+mod outsiders;
 mod planner;
 mod recompute;
 mod residence;
@@ -35,7 +38,7 @@ use crate::graph::NodeId;
 use crate::plan::Draft;
 use crate::plan::tflms::{self, TflmsError};
 use crate::simulate::{Outcome, Outline, Program};
-use planner::Planner;
+use planner::{MadeRoom, Planner};
 use search::Search;
 
 /// The name of the strategy in plans and on the command line.
@@ -90,6 +93,12 @@ enum Schedule {
 
 /// The parts of the budget that are tried.
 const FILLS: [f64; 7] = [1.0, 0.86, 0.72, 0.93, 0.62, 0.79, 0.96];
+
+/// How often room is made where the allocator found none.
+const ROUNDS: u32 = 8;
+
+/// How often more if no plan was found.
+const MORE_ROUNDS: u32 = 24;
 
 /// Simulated ops for a second of effort; an ordinary core makes and judges plans at about this rate.
 const OPS_PER_SECOND: f64 = 3e6;
@@ -148,13 +157,21 @@ impl Planned {
         let frugal = Planner::new(judge, &self.fixed, &program, schedule::frugal(&program));
         let most_ops = self.settings.effort_seconds * OPS_PER_SECOND;
         let mut search = Search::new(judge, natural.step_ops(), (most_ops * MAKING_PART) as u64);
+        let mut unfinished = Vec::new();
         for fill in FILLS {
             for (schedule, planner) in [(Schedule::Frugal, &frugal), (Schedule::Natural, &natural)] {
                 for recompute_below in RECOMPUTE_BELOW {
                     if recompute_below == 0.0 || self.settings.recompute {
-                        search.attempt(planner, Parameters { schedule, fill, recompute_below });
+                        let parameters = Parameters { schedule, fill, recompute_below };
+                        let room = search.attempt(planner, parameters, MadeRoom::default(), ROUNDS);
+                        unfinished.extend(room.map(|room| (planner, parameters, room)));
                     }
                 }
+            }
+        }
+        for (planner, parameters, room) in unfinished {
+            if search.is_empty() {
+                search.attempt(planner, parameters, room, MORE_ROUNDS);
             }
         }
         Ok(search.finish(most_ops as u64))

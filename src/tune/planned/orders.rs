@@ -1,10 +1,15 @@
 //! Edges that keep the runtime to the schedule.
 
+use std::collections::VecDeque;
+
 use super::course::{Course, NONE};
 use super::holds::Holds;
 use crate::graph::{Condition, NodeId};
 use crate::order::Place;
 use crate::plan::{NodeOrder, OrderReason};
+
+/// Of how many of the ops before it an op may wait for one: the last that it may wait for at all.
+const LASTS: usize = 8;
 
 /// How far back it is looked whether an op needs another anyway.
 const DEPTH: u32 = 3;
@@ -15,7 +20,7 @@ pub(super) fn orders(course: &Course, holds: &Holds) -> Vec<NodeOrder> {
     let program = course.program;
     // For each GPU, and within each branch.
     let branches: Vec<Condition> = holds.branches().collect();
-    let mut lasts: Vec<Option<(u32, NodeId)>> = vec![None; course.rooms.len()];
+    let mut lasts: Vec<VecDeque<(u32, NodeId)>> = vec![VecDeque::with_capacity(LASTS); course.rooms.len()];
     let mut lasts_within = vec![lasts.clone(); branches.len()];
     let mut orders = Vec::new();
     for (place, &op) in (0u32..).zip(&course.order) {
@@ -26,24 +31,31 @@ pub(super) fn orders(course: &Course, holds: &Holds) -> Vec<NodeOrder> {
         let gpu_number = usize::from(gpu);
         let condition = analysis.flow.condition(node);
         let branch = branches.iter().position(|&branch| analysis.flow.implies(condition, branch));
-        let last = branch.map_or(lasts[gpu_number], |branch| lasts_within[branch][gpu_number]);
-        if let Some((at, before)) = last
-            && holds.may_wait(node, at)
-            && analysis.flow.may_control(before, node)
+        let last = branch.map_or(&lasts[gpu_number], |branch| &lasts_within[branch][gpu_number]);
+        let mut allowed = last.iter().filter(|&&(at, before)| {
+            holds.may_wait(course, node, at) && analysis.flow.may_control(before, node)
+        });
+        if let Some(&(_, before)) = allowed.next()
             && !needs(course, node, before, DEPTH)
         {
             orders.push(NodeOrder { before, after: node, reason: OrderReason::Budget });
         }
         if holds.may_hold(gpu, place) {
-            lasts[gpu_number] = Some((place, node));
+            remember(&mut lasts[gpu_number], (place, node));
         }
         for (branch, last) in lasts_within.iter_mut().enumerate() {
             if holds.may_hold_within(branch, gpu, place) {
-                last[gpu_number] = Some((place, node));
+                remember(&mut last[gpu_number], (place, node));
             }
         }
     }
     orders
+}
+
+/// The last comes first.
+fn remember(lasts: &mut VecDeque<(u32, NodeId)>, last: (u32, NodeId)) {
+    lasts.truncate(LASTS - 1);
+    lasts.push_front(last);
 }
 
 /// Whether an op needs another within so many steps.

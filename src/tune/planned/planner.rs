@@ -3,11 +3,11 @@
 use super::course::Course;
 use super::evict::{self, Choice};
 use super::holds::Holds;
+use super::holes::{self, Gone};
 use super::residence::Residence;
-use super::room::Room;
 use super::schedule::Order;
 use super::updates::Updates;
-use super::{Parameters, orders, recompute, returns, write};
+use super::{Parameters, late, orders, recompute, returns, write};
 use crate::plan::{Draft, tflms};
 use crate::simulate::{Origin, OutOfMemory, Program};
 use crate::tune::Judge;
@@ -17,6 +17,9 @@ const LEAST_PART: f64 = 1.0 / 8192.0;
 
 /// Ops that touch no buffer of this part of the budget run when they like.
 const ORDERED_PART: f64 = 1.0 / 512.0;
+
+/// For so many rounds holes are made, for as many room, and so on: holes cost least, but each helps one place only.
+const IN_TURN: u32 = 4;
 
 /// Plans for one order of the ops.
 pub(super) struct Planner<'a> {
@@ -33,6 +36,7 @@ impl<'a> Planner<'a> {
         program: &'a Program,
         order: Order,
     ) -> Planner<'a> {
+        let order = late::with_late_growth(judge.outline(), program, &order);
         let mut course = Course::new(judge.outline(), program, order, judge.machine().host_op_seconds);
         let least = judge.machine().memory.iter().copied().min().unwrap_or(0) as f64;
         course.filter(fixed);
@@ -52,7 +56,7 @@ impl<'a> Planner<'a> {
         &self,
         judge: &Judge,
         parameters: Parameters,
-        reserves: &[Reserve],
+        room: &MadeRoom,
     ) -> Option<(Draft, Residence<'_>)> {
         let machine = judge.machine();
         let budget = |gpu: usize| machine.memory_bytes(gpu).unwrap_or(i64::MAX as u64);
@@ -63,9 +67,8 @@ impl<'a> Planner<'a> {
         let choice =
             Choice { limits: &limits, least_bytes: (least * LEAST_PART) as u64, is_cheap: &is_cheap };
         let mut residence = Residence::new(&self.course, &self.holds, &self.updates);
-        for reserve in reserves {
-            reserve.add_to(&mut residence, 1);
-        }
+        room.reserves.iter().for_each(|reserve| reserve.add_to(&mut residence, 1));
+        room.gone.iter().for_each(|gone| gone.leave(&mut residence));
         evict::evict(&mut residence, &choice).ok()?;
         let all: Vec<i64> =
             budgets.iter().map(|&bytes| (bytes as f64 * (0.5 + 0.5 * parameters.fill)) as i64).collect();
@@ -82,16 +85,43 @@ impl<'a> Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// What to leave free so that the allocator finds room where it found none. The more often it was tried, the longer before.
-    pub fn reserve(
+    /// Makes room where the allocator found none: a hole, or room around the place; none if neither is to be had.
+    pub fn make_room(
         &self,
         judge: &Judge,
-        (draft, rooms): (&Draft, &[Room]),
+        (draft, residence): (&Draft, &Residence),
         shortage: &OutOfMemory,
-        round: u32,
-    ) -> Option<Reserve> {
+        room: &mut MadeRoom,
+    ) -> Option<()> {
+        let program = Program::new(self.course.outline, draft);
+        let place = self.place_of(&program, draft, shortage)?;
+        let known = room.gone.len();
+        if room.rounds / IN_TURN % 2 == 0 {
+            for gone in holes::hole(residence, &program, shortage, place) {
+                if !room.gone[..known].contains(&gone) {
+                    room.gone.push(gone);
+                }
+            }
+        }
+        room.rounds += 1;
+        if room.gone.len() == known {
+            let round = (room.reserves.len() as u32).min(3);
+            let width = (self.course.order.len() as u32 / 128).max(4) << round;
+            let budget = judge.machine().memory_bytes(shortage.gpu)? as i64;
+            let idle = (budget - residence.rooms[shortage.gpu].at(place)).max(0);
+            room.reserves.push(Reserve {
+                gpu: shortage.gpu,
+                first: place.saturating_sub(width),
+                end: place.saturating_add(width / 2),
+                bytes: idle + shortage.wanted_bytes as i64 / 2,
+            });
+        }
+        Some(())
+    }
+
+    /// The place at which memory ran out.
+    fn place_of(&self, program: &Program, draft: &Draft, shortage: &OutOfMemory) -> Option<u32> {
         let course = &self.course;
-        let program = Program::new(course.outline, draft);
         let mut op = shortage.op?;
         while let Origin::Signal(before) = program.origin(op) {
             op = before;
@@ -108,16 +138,22 @@ impl Planner<'_> {
             }
             Origin::Signal(_) => return None,
         };
-        let place = course.place_of[course.outline.entry(node)? as usize];
-        let width = (course.order.len() as u32 / 128).max(4) << round.min(3);
-        let budget = judge.machine().memory_bytes(shortage.gpu)? as i64;
-        let idle = (budget - rooms[shortage.gpu].at(place)).max(0);
-        Some(Reserve {
-            gpu: shortage.gpu,
-            first: place.saturating_sub(width),
-            end: place.saturating_add(width / 2),
-            bytes: idle + shortage.wanted_bytes as i64 / 2,
-        })
+        Some(course.place_of[course.outline.entry(node)? as usize])
+    }
+}
+
+/// What was done for the allocator.
+#[derive(Debug, Default)]
+pub(super) struct MadeRoom {
+    rounds: u32,
+    gone: Vec<Gone>,
+    reserves: Vec<Reserve>,
+}
+
+impl MadeRoom {
+    /// Takes back what is left free from what a plan leaves in memory.
+    pub fn give_back(&self, residence: &mut Residence) {
+        self.reserves.iter().for_each(|reserve| reserve.add_to(residence, -1));
     }
 }
 

@@ -113,7 +113,8 @@ pub(super) fn recompute(residence: &mut Residence, machine: &Machine, limits: &[
         if absence.is_fixed || absence.until != until {
             continue;
         }
-        let recipe = Recipe::for_tensor(residence, absence.tensor, until, seconds * below);
+        let consumers = residence.consumers(life, &absence);
+        let recipe = Recipe::for_tensor(residence, (absence.tensor, until), consumers, seconds * below);
         if let Some(recipe) = recipe {
             recipe.apply(residence, limits, life, &absence);
         }
@@ -128,6 +129,8 @@ fn find(residence: &Residence, life: u32, after: u32) -> Option<Absence> {
 #[derive(Debug, Default)]
 struct Recipe {
     place: u32,
+    /// The ops of the graph that are to read it.
+    consumers: Vec<NodeId>,
     seconds: f64,
     runs: Vec<Run>,
     /// Buffers whose return by a copy must be earlier: life and absence.
@@ -145,8 +148,13 @@ struct Run {
 }
 
 impl Recipe {
-    fn for_tensor(residence: &Residence, tensor: u32, place: u32, most_seconds: f64) -> Option<Recipe> {
-        let mut recipe = Recipe { place, ..Recipe::default() };
+    fn for_tensor(
+        residence: &Residence,
+        (tensor, place): (u32, u32),
+        consumers: Vec<NodeId>,
+        most_seconds: f64,
+    ) -> Option<Recipe> {
+        let mut recipe = Recipe { place, consumers, ..Recipe::default() };
         recipe.make(residence, tensor, most_seconds, LONGEST_CHAIN)?;
         Some(recipe)
     }
@@ -190,8 +198,10 @@ impl Recipe {
                 // It is there from before, or has come back.
                 None => Some(()),
                 Some(absence) if absence.until <= self.place => {
-                    let is_in_each_step = residence.holds.may_hold(of.gpu, absence.trigger);
-                    (absence.tensor == tensor && is_in_each_step).then_some(())
+                    let at = (absence.trigger, absence.trigger);
+                    let holds = residence.holds;
+                    let trigger = holds.last_for(course, of.gpu, at, &self.consumers, Starters::InNoBranch);
+                    (absence.tensor == tensor && trigger.is_some()).then_some(())
                 }
                 // It comes back later by a copy, which can be earlier.
                 Some(absence) if absence.comeback == Comeback::Swap && absence.tensor == tensor => {
@@ -214,12 +224,11 @@ impl Recipe {
         let course = residence.course;
         let gpu = usize::from(residence.lives[life as usize].gpu);
         let Some(before) = self.place.checked_sub(1) else { return };
-        let consumers = residence.consumers(life, absence);
         let Some(trigger) = residence.holds.last_for(
             course,
             gpu as u16,
-            (absence.after, before),
-            &consumers,
+            (absence.after.max(absence.gone_at), before),
+            &self.consumers,
             residence.starters(life),
         ) else {
             return;
@@ -272,7 +281,8 @@ impl Recipe {
     fn pulls(&self, residence: &Residence, before: u32) -> Option<Vec<Pull>> {
         let earlier = |&(life, after): &(u32, u32)| {
             let was = find(residence, life, after)?;
-            let consumers = residence.consumers(life, &was);
+            let mut consumers = residence.consumers(life, &was);
+            consumers.extend(&self.consumers);
             let gpu = residence.lives[life as usize].gpu;
             let trigger = residence.holds.last_for(
                 residence.course,
@@ -281,7 +291,7 @@ impl Recipe {
                 &consumers,
                 Starters::InNoBranch,
             )?;
-            (trigger <= was.trigger).then_some(Pull { life, was, trigger })
+            (trigger <= was.trigger && trigger >= was.gone_at).then_some(Pull { life, was, trigger })
         };
         self.pulled.iter().map(earlier).collect()
     }

@@ -34,6 +34,8 @@ pub(super) struct Absence {
     pub trigger: u32,
     /// Whether something else relies on the tensor's return by a copy.
     pub is_fixed: bool,
+    /// The last place at which it has to be absent: `after`, if there is no other.
+    pub gone_at: u32,
 }
 
 /// A second run of an op.
@@ -114,7 +116,15 @@ impl<'a> Residence<'a> {
         let starters = self.starters(life);
         let trigger = self.holds.last_for(self.course, of.gpu, places, &consumers, starters)?;
         let comeback = Comeback::Swap;
-        (trigger > after).then_some(Absence { after, until, tensor, comeback, trigger, is_fixed: false })
+        (trigger > after).then_some(Absence {
+            after,
+            until,
+            tensor,
+            comeback,
+            trigger,
+            is_fixed: false,
+            gone_at: after,
+        })
     }
 
     /// Whether all these readers of a tensor can be given a copy of it.
@@ -188,6 +198,11 @@ impl<'a> Residence<'a> {
         let absences = &mut self.absences[life as usize];
         let place = absences.partition_point(|other| other.after < absence.after);
         absences.insert(place, absence);
+    }
+
+    /// Whether a buffer leaves after its use at a place.
+    pub fn leaves_after(&self, life: u32, place: u32) -> bool {
+        self.absences[life as usize].iter().any(|absence| absence.after == place)
     }
 
     /// Keeps a buffer after all.

@@ -35,15 +35,16 @@ pub(super) fn place_triggers(residence: &mut Residence, machine: &Machine, limit
                 continue;
             };
             let now = absence.trigger;
+            let first = (after + 1).max(absence.gone_at).min(now);
             // The trigger ends where the op behind it begins.
             let in_time = course.seconds.partition_point(|&seconds| seconds <= start) as u32;
-            let wanted = in_time.saturating_sub(2).clamp(after + 1, now);
+            let wanted = in_time.saturating_sub(2).clamp(first, now);
             let full = residence.rooms[gpu].last_above(wanted + 1, now + 1, limit - bytes);
             let earliest = full.unwrap_or(wanted).min(now);
             let consumers = residence.consumers(life, &absence);
             let found = residence
                 .holds
-                .last_for(course, gpu as u16, (after + 1, earliest), &consumers, residence.starters(life))
+                .last_for(course, gpu as u16, (first, earliest), &consumers, residence.starters(life))
                 .filter(|&found| {
                     found < now && residence.rooms[gpu].most(found + 1, now + 1) + bytes <= limit
                 });

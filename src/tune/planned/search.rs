@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::improve::Candidate;
-use super::planner::Planner;
+use super::planner::{MadeRoom, Planner};
 use super::{NAME, Parameters, rank};
 use crate::plan::{Draft, guard_ref_variables};
 use crate::simulate::{Machine, OutOfMemory, Outcome};
@@ -12,9 +12,6 @@ use crate::tune::{Found, Judge};
 
 /// How many plans are made better.
 const CANDIDATES: usize = 3;
-
-/// How often room is made where the allocator found none.
-const ROUNDS: u32 = 8;
 
 /// Looks for the best parameters.
 pub(super) struct Search<'a, 'b, 'c> {
@@ -46,41 +43,44 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
         self.ops >= self.most_ops
     }
 
-    /// Plans and judges, makes room where the allocator finds none, and so on.
-    pub fn attempt(&mut self, planner: &'c Planner, parameters: Parameters) {
-        let mut reserves = Vec::new();
-        for round in 0..ROUNDS {
+    /// Whether no plan was found yet.
+    pub fn is_empty(&self) -> bool {
+        self.best.is_empty()
+    }
+
+    /// Plans and judges, makes room where the allocator finds none, and so on, for so many rounds.
+    ///
+    /// Returns what was reached if that is no plan yet, but more rounds may lead to one.
+    pub fn attempt(
+        &mut self,
+        planner: &'c Planner,
+        parameters: Parameters,
+        mut room: MadeRoom,
+        rounds: u32,
+    ) -> Option<MadeRoom> {
+        for _ in 0..rounds {
             if self.is_over() {
-                return;
+                return None;
             }
             // A plan takes about as long to make as a step to simulate.
             self.ops += self.step_ops;
-            let Some((mut draft, mut residence)) = planner.plan(self.judge, parameters, &reserves) else {
-                return;
-            };
+            let (mut draft, mut residence) = planner.plan(self.judge, parameters, &room)?;
             // Several parameters may come to the same plan.
             if !self.judged.insert(hash(&draft)) {
-                return;
+                return None;
             }
             match self.wanted(&mut draft) {
-                Ok(None) => return,
+                Ok(None) => return None,
                 Ok(Some((place, outcome))) => {
-                    for reserve in &reserves {
-                        reserve.add_to(&mut residence, -1);
-                    }
+                    room.give_back(&mut residence);
                     self.best.insert(place, (parameters, Candidate { draft, outcome, residence }));
                     self.best.truncate(CANDIDATES);
-                    return;
+                    return None;
                 }
-                Err(shortage) => {
-                    let rooms = &residence.rooms;
-                    let Some(reserve) = planner.reserve(self.judge, (&draft, rooms), &shortage, round) else {
-                        return;
-                    };
-                    reserves.push(reserve);
-                }
+                Err(shortage) => planner.make_room(self.judge, (&draft, &residence), &shortage, &mut room)?,
             }
         }
+        Some(room)
     }
 
     /// Simulates a step.

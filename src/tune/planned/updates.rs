@@ -42,7 +42,7 @@ impl Updates {
         let edge = |&update: &NodeId| {
             let entry = course.outline.entry(update)?;
             let is_later = course.place_of[entry as usize] > place;
-            let may_wait = holds.may_wait(update, place)
+            let may_wait = holds.may_wait(course, update, place)
                 && analysis.step.certainly_owns(update)
                 && analysis.flow.may_control(before, update);
             let order = NodeOrder { before, after: update, reason: OrderReason::RefVariable };

@@ -227,6 +227,27 @@ fn an_evaluation_does_nothing_of_the_gradients() {
 }
 
 #[test]
+fn zeros_that_nobody_reads_are_no_run_of_their_own() {
+    let swapped =
+        |mut build: Build| build.swap_in("h", 0, "h ^grad").inputs("logits", "h2 lms/swap_in/h/0_0").clone();
+    let with = |name: &str, op: &str, input: &str| {
+        let mut build = with_evaluation("top labels");
+        build.node(name, op, input).clone()
+    };
+    let zeros = with("zeros", "ZerosLike", "logits");
+    accepts(&zeros, &swapped(zeros.clone()));
+    // Others are, and so are zeros that are read, or that stand in a graph of which nothing is known.
+    let other = with("zeros", "Relu", "logits");
+    is_new_for(&other, &swapped(other.clone()), "labels", "zeros");
+    let mut read = zeros.clone();
+    read.node("reader", "Relu", "zeros");
+    is_new_for(&read, &swapped(read.clone()), "labels", "zeros");
+    let mut unknown = zeros.clone();
+    unknown.train_op = None;
+    refuses(&unknown, &swapped(unknown.clone()), ViolationKind::NewWork, "labels");
+}
+
+#[test]
 fn who_stands_behind_another_outside_of_the_step_does_what_that_does() {
     // The edge is at a node outside, or two nodes of the step before it; `summary` needs the labels, but too late.
     let mut original = with_evaluation("top x");

@@ -1,0 +1,125 @@
+//! Where the allocator finds no room though enough is free: a hole is made of what is easiest to do without.
+//!
+//! The pool has free pieces and such as are taken, by address. Neighbours that are free, or could be, make one large piece; of all
+//! ways to come to one that is large enough, the one for which the fewest bytes have to leave is best.
+
+use std::collections::VecDeque;
+
+use super::course::NONE;
+use super::residence::Residence;
+use crate::simulate::{Holder, Origin, OutOfMemory, Piece, Program};
+
+/// A buffer that is not to be in memory at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Gone {
+    life: u32,
+    place: u32,
+}
+
+impl Gone {
+    /// Lets the buffer leave, if nothing has come in the way since.
+    pub fn leave(self, residence: &mut Residence) {
+        let Some(after) = last_use(residence, self.life, self.place) else { return };
+        if !residence.leaves_after(self.life, after) {
+            let absence = residence.possible_absence(self.life, after);
+            let Some(absence) = absence.filter(|absence| absence.trigger >= self.place) else { return };
+            residence.leave(self.life, absence);
+        }
+        residence.change(self.life, after, |absence| absence.gone_at = absence.gone_at.max(self.place));
+    }
+}
+
+/// What has to leave so that a place gets the memory that it wants; nothing if that is not to be had.
+pub(super) fn hole(
+    residence: &Residence,
+    program: &Program,
+    shortage: &OutOfMemory,
+    place: u32,
+) -> Vec<Gone> {
+    let mut window = Window::default();
+    let mut best: Option<Window> = None;
+    for piece in &shortage.pieces {
+        let leaves = match piece.holder {
+            Holder::Nobody => None,
+            Holder::Tensor(tensor) => {
+                let life = life_of(residence, program, tensor);
+                let Some(life) = life.filter(|&life| can_be_gone(residence, life, place)) else {
+                    window = Window::default();
+                    continue;
+                };
+                Some(life)
+            }
+            Holder::Other => {
+                window = Window::default();
+                continue;
+            }
+        };
+        window.push(piece, leaves);
+        window.shrink_to(shortage.wanted_bytes);
+        if window.bytes >= shortage.wanted_bytes && best.as_ref().is_none_or(|best| window.cost < best.cost) {
+            best = Some(window.clone());
+        }
+    }
+    let lives = best.into_iter().flat_map(|best| best.pieces).filter_map(|(_, life)| life);
+    lives.map(|life| Gone { life, place }).collect()
+}
+
+/// Some neighbours in a pool that are free or could be.
+#[derive(Debug, Clone, Default)]
+struct Window {
+    /// How large each is, and the life that has to leave.
+    pieces: VecDeque<(u64, Option<u32>)>,
+    bytes: u64,
+    /// The bytes that have to leave.
+    cost: u64,
+}
+
+impl Window {
+    fn push(&mut self, piece: &Piece, leaves: Option<u32>) {
+        self.pieces.push_back((piece.bytes, leaves));
+        self.bytes += piece.bytes;
+        self.cost += leaves.map_or(0, |_| piece.bytes);
+    }
+
+    /// Gives up the first pieces as long as the others are enough.
+    fn shrink_to(&mut self, bytes: u64) {
+        while let Some(&(first, leaves)) = self.pieces.front()
+            && self.bytes - first >= bytes
+        {
+            self.pieces.pop_front();
+            self.bytes -= first;
+            self.cost -= leaves.map_or(0, |_| first);
+        }
+    }
+}
+
+/// The life whose buffer a tensor of a plan's program is in.
+fn life_of(residence: &Residence, program: &Program, tensor: u32) -> Option<u32> {
+    let course = residence.course;
+    let graph = course.outline.analysis().graph;
+    let maker = program.maker(tensor);
+    let id = match program.origin(maker) {
+        Origin::Op(node) | Origin::Recomputation(node, _) => {
+            graph.outputs(node).nth((tensor - program.outputs(maker).start) as usize)?
+        }
+        Origin::SwapIn(id, _) | Origin::Copy(id) => id,
+        Origin::Swap(..) | Origin::SwapOut(_) | Origin::Signal(_) => return None,
+    };
+    let made = course.program.outputs(course.outline.entry(graph.producer(id))?);
+    let original = made.start + graph.output_index(id);
+    let life = course.life_of[original as usize];
+    (life != NONE).then_some(life)
+}
+
+/// The last use of a buffer before a place at which it is not needed, if it is needed later again.
+fn last_use(residence: &Residence, life: u32, place: u32) -> Option<u32> {
+    let of = &residence.lives[life as usize];
+    let later = of.uses.partition_point(|read| read.place < place);
+    let is_idle = of.made < place && of.uses.get(later).is_some_and(|read| read.place > place);
+    is_idle.then(|| later.checked_sub(1).map_or(of.made, |last| of.uses[last].place))
+}
+
+fn can_be_gone(residence: &Residence, life: u32, place: u32) -> bool {
+    let absence = last_use(residence, life, place).and_then(|after| residence.possible_absence(life, after));
+    absence.is_some_and(|absence| absence.trigger >= place)
+}

@@ -1,0 +1,94 @@
+//! Who outside of the step needs what the step runs.
+//!
+//! Predictions, metrics and summaries hang on the ops of a step, and a run that fetches one of these runs the ops that it needs, and no
+//! others. Whoever needs an op runs all that this op waits for too. So that it is not made to run anything new, an op may be
+//! made to wait for another one if all outsiders that need the one need the other already. What this allows may be put
+//! together to chains: along each of its edges those who need something only become more towards the beginning.
+
+use super::course::{Course, NONE};
+use crate::graph::NodeId;
+use crate::ops::reads_no_values;
+
+/// Outsiders are told apart up to this number; what others need may wait for nothing by this rule.
+const MOST_OUTSIDERS: usize = 512;
+
+/// For each op the outsiders that need it.
+#[derive(Debug)]
+pub(super) struct Outsiders {
+    /// For each node so many words, with a bit for each outsider.
+    words: usize,
+    bits: Vec<u64>,
+    /// For each node whether an outsider needs it that has no bit.
+    has_more: Vec<bool>,
+}
+
+impl Outsiders {
+    /// Finds out who needs what touches a GPU's memory.
+    pub fn of(course: &Course) -> Outsiders {
+        let analysis = course.outline.analysis();
+        let graph = analysis.graph;
+        let is_outsider = outsiders(course);
+        let count = is_outsider.iter().filter(|&&is| is).count();
+        let words = count.min(MOST_OUTSIDERS).div_ceil(64);
+        let mut found =
+            Outsiders { words, bits: vec![0; graph.len() * words], has_more: vec![false; graph.len()] };
+        for (number, node) in graph.node_ids().filter(|node| is_outsider[node.index()]).enumerate() {
+            match found.bits[node.index() * words..][..words].get_mut(number / 64) {
+                Some(word) => *word |= 1 << (number % 64),
+                None => found.has_more[node.index()] = true,
+            }
+        }
+        for &node in graph.topological().iter().rev().filter(|&&node| analysis.step.contains(node)) {
+            for next in graph.successors(node).filter(|&next| !graph.is_back_edge(node, next)) {
+                found.hand_on(next, node);
+            }
+        }
+        found
+    }
+
+    /// Whether all outsiders that need an op need the other one too.
+    pub fn all_need(&self, op: NodeId, other: NodeId) -> bool {
+        !self.has_more[op.index()]
+            && self.row(op).iter().zip(self.row(other)).all(|(of_one, of_other)| of_one & !of_other == 0)
+    }
+
+    fn row(&self, node: NodeId) -> &[u64] {
+        &self.bits[node.index() * self.words..][..self.words]
+    }
+
+    /// Whoever needs an op needs this one that is before it.
+    fn hand_on(&mut self, op: NodeId, before: NodeId) {
+        for word in 0..self.words {
+            self.bits[before.index() * self.words + word] |= self.bits[op.index() * self.words + word];
+        }
+        self.has_more[before.index()] |= self.has_more[op.index()];
+    }
+}
+
+/// For each node whether it is none of the step's and reads what comes of a buffer in a GPU's memory.
+///
+/// What nobody reads and what asks for shapes only is not run by itself: the zeros that stand for the gradient of an output that
+/// nobody differentiates.
+fn outsiders(course: &Course) -> Vec<bool> {
+    let analysis = course.outline.analysis();
+    let graph = analysis.graph;
+    let program = course.program;
+    let touches_gpu = |node: NodeId| {
+        let Some(entry) = course.outline.entry(node) else { return false };
+        let mut touched = program.outputs(entry).chain(program.reads(entry).flatten());
+        touched.any(|tensor| course.life_of[tensor as usize] != NONE)
+    };
+    let is_idle =
+        |node: NodeId| reads_no_values(graph.op(node).name()) && graph.successors(node).next().is_none();
+    let mut comes_of_gpu = vec![false; graph.len()];
+    let mut is_outsider = vec![false; graph.len()];
+    for &node in graph.topological() {
+        let before = graph.predecessors(node).filter(|&from| !graph.is_back_edge(from, node));
+        let reads = before.filter(|from| from.index() < graph.len()).any(|from| comes_of_gpu[from.index()]);
+        match analysis.step.contains(node) {
+            true => comes_of_gpu[node.index()] = reads || touches_gpu(node),
+            false => is_outsider[node.index()] = reads && !is_idle(node),
+        }
+    }
+    is_outsider
+}
