@@ -134,8 +134,15 @@ fn floors_of(outline: &Outline, machine: &Machine, strategy: &dyn Strategy, befo
 /// How near the least budget is looked for: to one part in so many.
 const LEAST_BUDGET_PARTS: u64 = 100;
 
+/// By what part less memory is tried below a least budget, again and again, and how often in vain.
+const MISS_PARTS: u64 = 40;
+const MOST_MISSES: u32 = 8;
+
 /// The least memory of a GPU for which a strategy finds a plan, to within a hundredth; none if there is none for any memory. `machine`
 /// is what the graph runs on, whatever its memory.
+///
+/// A plan that is tight ([`Tuning::is_tight`]) counts only if there is no other: by experience it does not train in the memory that it was
+/// made for.
 ///
 /// What can be planned is not quite monotone in the memory; this is a memory above which all that were tried do.
 ///
@@ -151,19 +158,42 @@ pub fn least_budget(
     let unlimited = machine.with_memory(Vec::new());
     let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
     let floors = floors_of(outline, machine, strategy, &before);
-    let mut low = floors.iter().map(|floor| floor.memory_bytes).max().unwrap_or(0);
-    let mut fits = |bytes: u64| -> Result<bool, TflmsError> {
-        let tuning = tune(outline, &machine.with_memory(vec![bytes]), strategy)?;
-        Ok(!matches!(tuning.verdict, Verdict::DoesNotFit))
-    };
+    let floor = floors.iter().map(|floor| floor.memory_bytes).max().unwrap_or(0);
     // The pool needs more than the peak.
-    let mut high = Judge::new(outline, machine).least_memory(&Draft::default());
-    if !fits(high)? {
-        return Ok(None);
+    let as_it_is = Judge::new(outline, machine).least_memory(&Draft::default());
+    for is_careful in [true, false] {
+        let mut fits = |bytes| fits(outline, &machine.with_memory(vec![bytes]), strategy, is_careful);
+        if !fits(as_it_is)? {
+            continue;
+        }
+        let (mut low, mut high) = (floor, as_it_is);
+        while high > low + high / LEAST_BUDGET_PARTS {
+            let middle = low + (high - low) / 2;
+            if fits(middle)? { high = middle } else { low = middle }
+        }
+        // Further down there may be budgets again for which there is a plan.
+        let (mut bytes, mut misses) = (high, 0);
+        while misses < MOST_MISSES && bytes > floor {
+            bytes -= bytes / MISS_PARTS;
+            (high, misses) = if fits(bytes)? { (bytes, 0) } else { (high, misses + 1) };
+        }
+        if high < as_it_is || !is_careful {
+            return Ok(Some(high));
+        }
     }
-    while high > low + high / LEAST_BUDGET_PARTS {
-        let middle = low + (high - low) / 2;
-        if fits(middle)? { high = middle } else { low = middle }
+    Ok(None)
+}
+
+/// Whether a graph fits on a machine, as it is or with a plan; for a careful judge or one that trusts the profile.
+fn fits(
+    outline: &Outline,
+    machine: &Machine,
+    strategy: &mut dyn Strategy,
+    is_careful: bool,
+) -> Result<bool, TflmsError> {
+    let mut judge = Judge::new(outline, machine);
+    if !is_careful {
+        judge.trust_the_profile();
     }
-    Ok(Some(high))
+    Ok(judge.judge(&Draft::default()).is_ok() || strategy.find(&mut judge)?.is_some())
 }

@@ -96,7 +96,7 @@ impl Planner<'_> {
         let program = Program::new(self.course.outline, draft);
         let place = self.place_of(&program, draft, shortage)?;
         let known = room.gone.len();
-        if room.rounds / IN_TURN % 2 == 0 {
+        if (room.rounds / IN_TURN).is_multiple_of(2) {
             for gone in holes::hole(residence, &program, shortage, place) {
                 if !room.gone[..known].contains(&gone) {
                     room.gone.push(gone);
