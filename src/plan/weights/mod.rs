@@ -4,6 +4,9 @@
 //! good, and is copied to the GPU in each step for those who read it. For that the ops that keep it go to the host: these compute
 //! nothing, so that what they give is the same to the bit wherever they run.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, HashSet};
 
 use super::Analysis;
