@@ -145,6 +145,8 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -207,6 +209,10 @@ mod tests {
                 }
                 prop_assert_eq!(address, 64 << 10);
                 prop_assert_eq!(used, pool.used_bytes());
+                let chunks: Vec<(u64, Option<Chunk>)> = pool.chunks().collect();
+                prop_assert_eq!(chunks.iter().map(|(bytes, _)| bytes).sum::<u64>(), 64 << 10);
+                let taken: HashSet<Chunk> = chunks.iter().filter_map(|&(_, chunk)| chunk).collect();
+                prop_assert_eq!(taken, kept.iter().copied().collect());
             }
             for chunk in kept {
                 pool.free(chunk);

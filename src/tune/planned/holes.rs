@@ -123,3 +123,30 @@ fn can_be_gone(residence: &Residence, life: u32, place: u32) -> bool {
     let absence = last_use(residence, life, place).and_then(|after| residence.possible_absence(life, after));
     absence.is_some_and(|absence| absence.trigger >= place)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(pieces: &[(u64, Option<u32>)], wanted_bytes: u64) -> Window {
+        let mut window = Window::default();
+        for &(bytes, leaves) in pieces {
+            window.push(&Piece { bytes, holder: Holder::Nobody }, leaves);
+            window.shrink_to(wanted_bytes);
+        }
+        window
+    }
+
+    #[test]
+    fn no_more_leaves_than_must() {
+        let found = window(&[(512, Some(0)), (256, None), (256, Some(1)), (1024, None)], 1280);
+        assert_eq!((found.bytes, found.cost), (1280, 256));
+        assert_eq!(found.pieces, [(256, Some(1)), (1024, None)]);
+    }
+
+    #[test]
+    fn what_is_not_enough_is_kept() {
+        let found = window(&[(512, Some(0)), (256, None)], 1024);
+        assert_eq!((found.bytes, found.cost), (768, 512));
+    }
+}
