@@ -145,18 +145,15 @@ impl Holds {
             _ => None,
         };
         let lasts = branch.map_or(&self.last, |(_, lasts)| lasts);
-        let mut found = last(lasts, gpu, first, place)?;
-        for _ in 0..MOST_TRIED {
-            if consumers.iter().all(|&node| self.may_wait(course, node, found)) {
-                return Some(found);
-            }
-            let Some(earlier) = found.checked_sub(1).and_then(|place| last(lasts, gpu, first, place)) else {
-                break;
-            };
-            found = earlier;
+        let latest = last(lasts, gpu, first, place)?;
+        let earlier = |&found: &u32| last(lasts, gpu, first, found.checked_sub(1)?);
+        let all_may_wait = |&found: &u32| consumers.iter().all(|&node| self.may_wait(course, node, found));
+        let mut tried = std::iter::successors(Some(latest), earlier).take(MOST_TRIED);
+        if let Some(found) = tried.find(all_may_wait) {
+            return Some(found);
         }
         // What they need in any case they may wait for too.
-        let outsider = consumers.iter().copied().find(|&node| !self.may_wait(course, node, found))?;
+        let outsider = consumers.iter().copied().find(|&node| !self.may_wait(course, node, latest))?;
         let is_found = |place: u32| last(lasts, gpu, place, place).is_some();
         let found = latest_needed(course, outsider, first, |at| at <= place && is_found(at))?;
         let needed = |&node: &NodeId| {
