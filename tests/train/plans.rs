@@ -10,7 +10,7 @@ use crate::program::{
     report, train, try_to_train,
 };
 
-/// Strict placement, the CPU's losses, just the planned bytes more than without the plan, and a limit at which only the rewritten
+/// Strict placement, the losses of this machine's CPU and at first the recorded ones, just the planned bytes more than without the plan, and a limit at which only the rewritten
 /// graph trains.
 fn trains_as_planned(case: &Case) {
     if !ready() {
@@ -19,14 +19,24 @@ fn trains_as_planned(case: &Case) {
     let original = train(case, &["--device", "soft", "--exact-memory"]);
     let rewritten = train(case, &["--device", "soft", "--exact-memory", "--rewrite"]);
     assert_eq!(original["losses"], rewritten["losses"], "{}", case.model);
-    for (loss, expected) in original["losses"].as_array().unwrap().iter().zip(reference(case)) {
-        let loss = loss.as_f64().unwrap();
+    let on_cpu = train(case, &["--device", "cpu"]);
+    let losses = |report: &Value| -> Vec<f64> {
+        report["losses"].as_array().unwrap().iter().map(|loss| loss.as_f64().unwrap()).collect()
+    };
+    for (loss, expected) in losses(&original).into_iter().zip(losses(&on_cpu)) {
         assert!(
             (loss - expected).abs() <= 1e-3 * expected.abs().max(1.0),
             "{}: {loss}, not {expected}",
             case.model
         );
     }
+    // Another CPU rounds in another way, from which a step of ResNet50 makes percents; so only what comes before all updates.
+    let (first, recorded) = (losses(&original)[0], reference(case)[0]);
+    assert!(
+        (first - recorded).abs() <= 1e-3 * recorded.abs().max(1.0),
+        "{}: {first}, not {recorded}",
+        case.model
+    );
     assert_eq!(rewritten["swapins_kept"], rewritten["plan"]["swapins"], "{}", case.model);
     for (measured, planned) in
         [("/traffic/bytes_out", "/plan/bytes_out"), ("/traffic/bytes_in", "/plan/bytes_in")]
