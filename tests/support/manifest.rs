@@ -19,9 +19,9 @@ pub struct Manifest {
     pub init_op: Option<String>,
     pub loss: String,
     pub reference: Option<Reference>,
-    /// The folder that the file is in.
+    /// Where this manifest is, beside the model.
     #[serde(skip)]
-    folder: PathBuf,
+    pub own_path: PathBuf,
 }
 
 /// A placeholder, and what to feed it.
@@ -96,13 +96,13 @@ impl Manifest {
         let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let manifest: Result<Manifest, _> = serde_json::from_str(&text);
         let mut manifest = manifest.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        manifest.folder = path.parent().unwrap().to_path_buf();
+        manifest.own_path = path.to_path_buf();
         manifest
     }
 
     /// Where the model is.
     pub fn path(&self) -> PathBuf {
-        self.folder.join(&self.file)
+        self.own_path.with_file_name(&self.file)
     }
 
     /// The model.
