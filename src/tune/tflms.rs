@@ -8,7 +8,8 @@
 use super::rank::{self, Rank};
 use super::{Found, Judge, Strategy};
 use crate::graph::{NodeId, TensorId};
-use crate::plan::tflms::{Parameters, SyncMode, TflmsError, draft};
+use crate::plan::tflms::{NAME, Parameters, SyncMode, TflmsError, unguarded_draft};
+use crate::plan::{Draft, guard_ref_variables};
 use crate::simulate::Outcome;
 
 /// Each threshold of the grid is by so much larger than the one before, at least by one.
@@ -34,7 +35,7 @@ pub struct Tflms {
 
 impl Strategy for Tflms {
     fn name(&self) -> &'static str {
-        crate::plan::tflms::NAME
+        NAME
     }
 
     fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, TflmsError> {
@@ -107,22 +108,30 @@ struct Search<'a, 'b> {
 impl Search<'_, '_> {
     /// Judges parameters; keeps them if they fit and are better than all before. Whether they are.
     fn attempt(&mut self, parameters: Parameters) -> Result<bool, TflmsError> {
-        let mut draft = draft(self.judge.outline().analysis(), &parameters)?;
+        let analysis = self.judge.outline().analysis();
+        let mut draft = unguarded_draft(analysis, &parameters)?;
         draft.initial_values = self.initial_values.to_vec();
+        let mut judged = self.judged(&draft);
+        if judged.is_some() && !analysis.ref_variables.all().is_empty() {
+            guard_ref_variables(analysis, &mut draft);
+            judged = self.judged(&draft);
+        }
+        let is_better = judged.is_some();
+        if let Some(outcome) = judged {
+            let json = serde_json::to_value(&parameters).unwrap_or_default();
+            let found = Found { strategy: NAME, draft, outcome, parameters: json };
+            self.best = Some((parameters, found));
+        }
+        Ok(is_better)
+    }
+
+    /// What comes of a plan if that fits and is better than all before.
+    fn judged(&mut self, draft: &Draft) -> Option<Outcome> {
         let is_better = |outcome: &Outcome| {
             let best = self.best.as_ref().map(|(_, best)| rank(&best.outcome));
             outcome.step_seconds <= self.most_seconds && best.is_none_or(|best| rank(outcome) < best)
         };
-        let judged = self.judge.judge_if(&draft, is_better).ok().flatten();
-        let is_better = judged.is_some();
-        if let Some(outcome) = judged {
-            let json = serde_json::to_value(&parameters).unwrap_or_default();
-            self.best = Some((
-                parameters,
-                Found { strategy: crate::plan::tflms::NAME, draft, outcome, parameters: json },
-            ));
-        }
-        Ok(is_better)
+        self.judge.judge_if(draft, is_better).ok().flatten()
     }
 
     /// Tries other values of one parameter at a time.

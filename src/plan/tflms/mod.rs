@@ -87,14 +87,24 @@ pub fn plan(analysis: &Analysis, parameters: &Parameters, host_device: &Device) 
 ///
 /// As [`plan`].
 pub fn draft(analysis: &Analysis, parameters: &Parameters) -> Result<Draft, TflmsError> {
+    let mut draft = unguarded_draft(analysis, parameters)?;
+    ref_variables::guard(analysis, &mut draft);
+    Ok(draft)
+}
+
+/// The same before reads and updates of ref variables are put in order ([`ref_variables::guard`]), which takes longer than all else: for
+/// whoever tries many.
+///
+/// # Errors
+///
+/// As [`plan`].
+pub fn unguarded_draft(analysis: &Analysis, parameters: &Parameters) -> Result<Draft, TflmsError> {
     let serializes = !parameters.serialization.is_empty() || parameters.serialization_by_size.is_some();
     if serializes && !analysis.step.is_known() {
         return Err(TflmsError::UnknownStep);
     }
     let planner = Planner::new(analysis, parameters)?;
-    let mut draft = Draft { swaps: planner.swaps(), orders: serialize::orders(&planner), ..Draft::default() };
-    ref_variables::guard(analysis, &mut draft);
-    Ok(draft)
+    Ok(Draft { swaps: planner.swaps(), orders: serialize::orders(&planner), ..Draft::default() })
 }
 
 /// What the parts of the strategy share.
