@@ -10,6 +10,61 @@ use crate::graph::{NodeId, Rows, TensorId};
 use crate::order::Place;
 use crate::plan::{Analysis, Draft, Substitute};
 
+/// The ops of a step and what they make, before anything connects them: the same in each program.
+#[derive(Debug)]
+pub(super) struct Runs {
+    ops: Vec<Op>,
+    tensors: Vec<Tensor>,
+    /// For each tensor of the graph that the step makes, its number in the program.
+    numbers: Vec<u32>,
+}
+
+impl Runs {
+    /// All of a step.
+    pub(super) fn of(outline: &Outline) -> Runs {
+        let graph = outline.analysis.graph;
+        let (mut ops, mut tensors) =
+            (Vec::with_capacity(outline.order.len()), Vec::with_capacity(outline.order.len() * 2));
+        let mut numbers = vec![NONE; graph.tensor_count()];
+        for &node in &outline.order {
+            for (tensor, number) in graph.outputs(node).zip(tensors.len() as u32..) {
+                numbers[tensor.index()] = number;
+            }
+            add_run(outline, node, Origin::Op(node), &mut ops, &mut tensors);
+        }
+        Runs { ops, tensors, numbers }
+    }
+}
+
+/// Adds an entry that runs an op of the graph, with its outputs.
+fn add_run(outline: &Outline, node: NodeId, origin: Origin, ops: &mut Vec<Op>, tensors: &mut Vec<Tensor>) {
+    let Analysis { graph, sizes, .. } = outline.analysis;
+    let place = outline.placement.op(node);
+    let number = outline.place_of[node.index()] as usize;
+    let first_tensor = tensors.len() as u32;
+    for tensor in graph.outputs(node) {
+        let content_bytes = sizes.bytes(tensor).unwrap_or(0);
+        tensors.push(Tensor {
+            bytes: in_chunks(content_bytes),
+            content_bytes,
+            place: outline.placement.output(tensor),
+            buffer: buffer(graph, sizes, node, tensor),
+            uses: 0,
+        });
+    }
+    ops.push(Op {
+        origin,
+        from: place,
+        to: place,
+        is_copy: false,
+        seconds: outline.seconds[number],
+        workspace_bytes: outline.workspace_bytes[number],
+        waits: 0,
+        first_tensor,
+        tensors: tensors.len() as u32 - first_tensor,
+    });
+}
+
 /// A program in the making.
 pub(super) struct Builder<'a> {
     outline: &'a Outline<'a>,
@@ -18,6 +73,8 @@ pub(super) struct Builder<'a> {
     tensors: Vec<Tensor>,
     /// For each tensor of the graph that the step makes, its number in the program.
     numbers: Vec<u32>,
+    /// For each tensor of the graph whether the plan gives any of its readers another one.
+    is_replaced: Vec<bool>,
     edges: Vec<(u32, u32)>,
     reads: Vec<(u32, u32)>,
     /// For each tensor of the program and place the copy there.
@@ -43,13 +100,14 @@ pub(super) struct Builder<'a> {
 impl<'a> Builder<'a> {
     /// The ops of the step, not yet connected.
     pub(super) fn new(outline: &'a Outline<'a>, draft: &'a Draft) -> Builder<'a> {
-        let graph = outline.analysis.graph;
+        let Runs { ops, tensors, numbers } = outline.runs();
         let mut builder = Builder {
             outline,
             draft,
-            ops: Vec::with_capacity(outline.order.len() * 5 / 4),
-            tensors: Vec::with_capacity(outline.order.len() * 2),
-            numbers: vec![NONE; graph.tensor_count()],
+            ops: ops.clone(),
+            tensors: tensors.clone(),
+            numbers: numbers.clone(),
+            is_replaced: vec![false; numbers.len()],
             edges: Vec::with_capacity(outline.order.len() * 3),
             reads: Vec::with_capacity(outline.order.len() * 2),
             copies: HashMap::default(),
@@ -64,6 +122,7 @@ impl<'a> Builder<'a> {
             constants: HashMap::default(),
         };
         for (number, swap) in draft.swaps.iter().enumerate() {
+            builder.is_replaced[swap.tensor.index()] = true;
             for (which, swap_in) in swap.uses.iter().enumerate() {
                 builder
                     .uses
@@ -73,59 +132,27 @@ impl<'a> Builder<'a> {
                 builder.waiting.entry(node).or_default().push(number as u32);
             }
         }
-        for &node in &outline.order {
-            let first_tensor = builder.tensors.len() as u32;
-            for (tensor, number) in graph.outputs(node).zip(first_tensor..) {
-                builder.numbers[tensor.index()] = number;
-            }
-            builder.add_run(node, Origin::Op(node));
-        }
         for (number, again) in (0u32..).zip(&draft.recomputations) {
             for (tensor, consumers) in &again.outputs {
+                builder.is_replaced[tensor.index()] = true;
                 builder.recomputed.extend(consumers.iter().map(|&node| ((*tensor, node), number)));
             }
             let runs = outline.number(again.op).is_some();
-            let entry =
-                if runs { builder.add_run(again.op, Origin::Recomputation(again.op, number)) } else { NONE };
-            builder.again.push(entry);
+            let origin = Origin::Recomputation(again.op, number);
+            builder.again.push(if runs { builder.ops.len() as u32 } else { NONE });
+            if runs {
+                add_run(outline, again.op, origin, &mut builder.ops, &mut builder.tensors);
+            }
         }
         builder
-    }
-
-    /// Adds an entry that runs an op of the graph, with its outputs.
-    fn add_run(&mut self, node: NodeId, origin: Origin) -> u32 {
-        let outline = self.outline;
-        let Analysis { graph, sizes, .. } = outline.analysis;
-        let place = outline.placement.op(node);
-        let number = outline.place_of[node.index()] as usize;
-        let first_tensor = self.tensors.len() as u32;
-        for tensor in graph.outputs(node) {
-            let content_bytes = sizes.bytes(tensor).unwrap_or(0);
-            self.tensors.push(Tensor {
-                bytes: in_chunks(content_bytes),
-                content_bytes,
-                place: outline.placement.output(tensor),
-                buffer: buffer(graph, sizes, node, tensor),
-                uses: 0,
-            });
-        }
-        self.ops.push(Op {
-            origin,
-            from: place,
-            to: place,
-            is_copy: false,
-            seconds: outline.seconds[number],
-            workspace_bytes: outline.workspace_bytes[number],
-            waits: 0,
-            first_tensor,
-            tensors: self.tensors.len() as u32 - first_tensor,
-        });
-        self.ops.len() as u32 - 1
     }
 
     /// Lets an op of the graph wait for what it reads and for what it does not.
     pub(super) fn connect(&mut self, op: u32, node: NodeId) {
         self.connect_inputs(op, node, |builder, tensor| {
+            if !builder.is_replaced[tensor.index()] {
+                return None;
+            }
             let swap_in = builder.uses.get(&(tensor, node)).map(|&which| Substitute::SwapIn(which));
             swap_in.or_else(|| {
                 builder.recomputed.get(&(tensor, node)).map(|&again| Substitute::Recomputation(again))
@@ -221,12 +248,12 @@ impl<'a> Builder<'a> {
     /// device is the host, for a reader that wants it in the GPU's memory.
     fn is_copied_constant(&self, tensor: TensorId, node: NodeId, slot: usize) -> bool {
         let Outline { analysis, placement, .. } = self.outline;
-        let is_of_host = analysis.graph.output_type(tensor).dtype == DataType::INT32
-            || placement.names_host(analysis.graph.producer(tensor));
-        is_of_host
-            && self.maker(tensor).is_none()
+        // Asking the file for a type comes last, for it takes longest.
+        self.maker(tensor).is_none()
             && placement.output(tensor) == Place::Host
             && placement.inputs(node)[slot] != Place::Host
+            && (placement.names_host(analysis.graph.producer(tensor))
+                || analysis.graph.output_type(tensor).dtype == DataType::INT32)
     }
 
     /// Makes an entry for a tensor that is to be swapped although it is a constant: it is copied all the same, from where it

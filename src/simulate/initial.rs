@@ -9,6 +9,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use super::persistent::{Persistent, updates};
 use super::pool::{Chunk, Pool};
 use super::{Machine, Observer, OpCost, Outline, Program, simulate};
@@ -39,7 +41,7 @@ pub(super) struct Initial {
 impl Initial {
     /// Does to a GPU's pool what is done before the first step; if there is not enough of it, the error is the bytes that found no room.
     pub fn fill(&self, gpu: usize, pool: &mut Pool) -> Result<(), u64> {
-        let mut held: HashMap<u32, Chunk> = HashMap::new();
+        let mut held: FxHashMap<u32, Chunk> = FxHashMap::default();
         for &event in self.events.get(gpu).into_iter().flatten() {
             match event {
                 PoolEvent::Take(number, bytes) => {

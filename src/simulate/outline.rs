@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::OnceLock;
 
+use super::builder::Runs;
 use super::initial::Beginning;
 use super::late::Late;
 use super::persistent::Persistent;
@@ -32,6 +34,7 @@ pub struct Outline<'a> {
     pub(super) workspace_bytes: Vec<u64>,
     pub(super) persistent: Vec<Vec<u64>>,
     pub(super) beginning: Beginning,
+    runs: OnceLock<Runs>,
 }
 
 /// What is run.
@@ -121,6 +124,7 @@ impl<'a> Outline<'a> {
             constant,
             persistent: Vec::new(),
             beginning: Beginning::default(),
+            runs: OnceLock::new(),
             liveness,
             place_of,
             late,
@@ -130,6 +134,11 @@ impl<'a> Outline<'a> {
         };
         outline.find_persistent(kind);
         Ok(outline)
+    }
+
+    /// The step's ops as all programs begin with.
+    pub(super) fn runs(&self) -> &Runs {
+        self.runs.get_or_init(|| Runs::of(self))
     }
 
     /// Finds what is on the GPUs from step to step, and how it comes there.
@@ -160,6 +169,7 @@ impl<'a> Outline<'a> {
             constant: self.constant.clone(),
             persistent: Vec::new(),
             beginning: Beginning::default(),
+            runs: OnceLock::new(),
             liveness: self.liveness.clone(),
             place_of: self.place_of.clone(),
             late: self.late.clone(),
