@@ -8,7 +8,7 @@
 use super::rank::{self, Rank};
 use super::{Found, Judge, Strategy};
 use crate::graph::{NodeId, TensorId};
-use crate::plan::tflms::{NAME, Parameters, SyncMode, TflmsError, unguarded_draft};
+use crate::plan::tflms::{NAME, Parameters, Planner, SyncMode, TflmsError};
 use crate::plan::{Draft, guard_ref_variables};
 use crate::simulate::Outcome;
 
@@ -55,7 +55,9 @@ impl Tflms {
         judge: &mut Judge,
         most_seconds: f64,
     ) -> Result<Option<Found>, TflmsError> {
-        let mut search = Search { judge, most_seconds, initial_values: &self.initial_values, best: None };
+        let planner = Planner::new(judge.outline().analysis(), &self.fixed)?;
+        let initial_values = &self.initial_values;
+        let mut search = Search { judge, planner, most_seconds, initial_values, best: None };
         let levels = search.judge.outline().analysis().levels.count() as u32;
         let grid = thresholds(levels);
         for sync_mode in modes() {
@@ -98,6 +100,7 @@ fn thresholds(levels: u32) -> Vec<u32> {
 
 struct Search<'a, 'b> {
     judge: &'a mut Judge<'b>,
+    planner: Planner<'b>,
     /// Slower steps are of no use.
     most_seconds: f64,
     /// As in [`Tflms`].
@@ -109,7 +112,8 @@ impl Search<'_, '_> {
     /// Judges parameters; keeps them if they fit and are better than all before. Whether they are.
     fn attempt(&mut self, parameters: Parameters) -> Result<bool, TflmsError> {
         let analysis = self.judge.outline().analysis();
-        let mut draft = unguarded_draft(analysis, &parameters)?;
+        self.planner.set(&parameters)?;
+        let mut draft = self.planner.draft()?;
         draft.initial_values = self.initial_values.to_vec();
         let mut judged = self.judged(&draft);
         if judged.is_some() && !analysis.ref_variables.all().is_empty() {

@@ -87,47 +87,40 @@ pub fn plan(analysis: &Analysis, parameters: &Parameters, host_device: &Device) 
 ///
 /// As [`plan`].
 pub fn draft(analysis: &Analysis, parameters: &Parameters) -> Result<Draft, TflmsError> {
-    let mut draft = unguarded_draft(analysis, parameters)?;
+    let mut draft = Planner::new(analysis, parameters)?.draft()?;
     ref_variables::guard(analysis, &mut draft);
     Ok(draft)
 }
 
-/// The same before reads and updates of ref variables are put in order ([`ref_variables::guard`]), which takes longer than all else: for
-/// whoever tries many.
-///
-/// # Errors
-///
-/// As [`plan`].
-pub fn unguarded_draft(analysis: &Analysis, parameters: &Parameters) -> Result<Draft, TflmsError> {
-    let serializes = !parameters.serialization.is_empty() || parameters.serialization_by_size.is_some();
-    if serializes && !analysis.step.is_known() {
-        return Err(TflmsError::UnknownStep);
-    }
-    let planner = Planner::new(analysis, parameters)?;
-    Ok(Draft { swaps: planner.swaps(), orders: serialize::orders(&planner), ..Draft::default() })
-}
-
-/// What the parts of the strategy share.
-struct Planner<'a> {
+/// Plans for one graph, with one set of parameters after the other.
+#[derive(Debug)]
+pub struct Planner<'a> {
     analysis: &'a Analysis<'a>,
-    parameters: &'a Parameters,
+    parameters: Parameters,
     /// For each node the number of its GPU, if it runs on one that is to be edited.
     gpus: Vec<Option<u32>>,
     inactive: Vec<bool>,
     /// Ops that change a variable, and all that come after one.
     after_updates: Vec<bool>,
     excluded: HashSet<OpId>,
+    /// For each tensor whether it may leave at all.
+    may_leave: Vec<bool>,
 }
 
 impl<'a> Planner<'a> {
-    fn new(analysis: &'a Analysis<'a>, parameters: &'a Parameters) -> Result<Planner<'a>, DeviceError> {
+    /// Plans with these parameters.
+    ///
+    /// # Errors
+    ///
+    /// If one of the GPUs to edit is no device name.
+    pub fn new(analysis: &'a Analysis<'a>, parameters: &Parameters) -> Result<Planner<'a>, DeviceError> {
         let graph = analysis.graph;
         let excluded = |name: &str| {
             EXCLUDED.contains(&name) || EXCLUDED_FAMILIES.iter().any(|family| name.starts_with(family))
         };
         Ok(Planner {
             analysis,
-            parameters,
+            parameters: parameters.clone(),
             gpus: assign_gpus(graph, &parameters.gpu_patterns()?),
             inactive: inactive::inactive_ops(analysis, parameters.mode),
             after_updates: after_updates(analysis),
@@ -136,7 +129,38 @@ impl<'a> Planner<'a> {
                 .map(|node| graph.op_id(node))
                 .filter(|&id| excluded(graph.registry().op(id).name()))
                 .collect(),
+            may_leave: graph.tensor_ids().map(|tensor| may_leave(analysis, tensor)).collect(),
         })
+    }
+
+    /// From now on, plans with these parameters.
+    ///
+    /// # Errors
+    ///
+    /// As [`Planner::new`].
+    pub fn set(&mut self, parameters: &Parameters) -> Result<(), DeviceError> {
+        if (&parameters.gpu_devices, parameters.mode) == (&self.parameters.gpu_devices, self.parameters.mode)
+        {
+            self.parameters = parameters.clone();
+        } else {
+            *self = Planner::new(self.analysis, parameters)?;
+        }
+        Ok(())
+    }
+
+    /// The plan, before reads and updates of ref variables are put in order ([`super::guard_ref_variables`]), which takes longer than
+    /// all else.
+    ///
+    /// # Errors
+    ///
+    /// If levels are to be serialized and nobody said what a step runs.
+    pub fn draft(&self) -> Result<Draft, TflmsError> {
+        let parameters = &self.parameters;
+        let serializes = !parameters.serialization.is_empty() || parameters.serialization_by_size.is_some();
+        if serializes && !self.analysis.step.is_known() {
+            return Err(TflmsError::UnknownStep);
+        }
+        Ok(Draft { swaps: self.swaps(), orders: serialize::orders(self), ..Draft::default() })
     }
 
     /// Whether an op runs on an edited GPU and takes part in the mode.
@@ -168,7 +192,7 @@ impl<'a> Planner<'a> {
             }
             for tensor in graph.outputs(node) {
                 let consumers = self.far_consumers(tensor);
-                if consumers.is_empty() || !self.may_leave(tensor) {
+                if consumers.is_empty() || !self.may_leave[tensor.index()] {
                     continue;
                 }
                 let uses = self
@@ -184,12 +208,6 @@ impl<'a> Planner<'a> {
             }
         }
         swaps
-    }
-
-    /// Tensors of less than two dimensions are small, and those of unknown rank nobody knows.
-    fn may_leave(&self, tensor: TensorId) -> bool {
-        self.analysis.shapes.rank(tensor).is_some_and(|rank| rank >= 2)
-            && swappable(self.analysis.graph, &self.analysis.ref_variables, tensor).is_ok()
     }
 
     /// The consumers that a tensor may come back for, by level.
@@ -248,6 +266,12 @@ impl<'a> Planner<'a> {
         waiting.dedup();
         waiting
     }
+}
+
+/// Tensors of less than two dimensions are small, and those of unknown rank nobody knows.
+fn may_leave(analysis: &Analysis, tensor: TensorId) -> bool {
+    analysis.shapes.rank(tensor).is_some_and(|rank| rank >= 2)
+        && swappable(analysis.graph, &analysis.ref_variables, tensor).is_ok()
 }
 
 /// The number of each op's GPU among those that match a pattern, or among all if there is no pattern.
