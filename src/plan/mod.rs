@@ -28,7 +28,7 @@ pub use recomputable::{NotRecomputable, recomputable};
 pub use ref_variables::guard as guard_ref_variables;
 pub use updates::after_updates;
 pub use weights::{Weight, computes_nothing, keeps_value, weights};
-pub use without::without_tensor;
+pub use without::{without_tensor, without_tensors};
 
 /// The version of the plan format that this library writes and reads.
 pub const PLAN_SCHEMA: u32 = 4;

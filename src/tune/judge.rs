@@ -1,16 +1,33 @@
 //! Plans are judged by simulating them.
 
+use std::ops::Range;
+
 use crate::plan::Draft;
 use crate::simulate::{CHUNK_BYTES, Machine, NoObserver, OutOfMemory, Outcome, Outline, Program, simulate};
 
+/// How many times slower copies are, and by which chance.
+type Timing = (f64, Option<u64>);
+
+/// With how many of the timings each plan is tried, and how many there are.
+const FIRST_TIMINGS: usize = 4;
+const ALL_TIMINGS: usize = 12;
+
 /// How much slower than predicted copies may turn out, with each one by chance again slower or faster, and still a plan must fit.
-const TIMINGS: [(f64, Option<u64>); 4] = [(4.0, Some(0)), (2.0, Some(1)), (1.0, Some(2)), (0.5, None)];
-
-/// Of such timings, how many more a plan is tried with that is to stay.
-const MORE_TIMINGS: u64 = 8;
-
-/// How much slower copies turn out in these, in turn.
-const MORE_SLOWNESS: [f64; 3] = [4.0, 1.0, 2.0];
+const TIMINGS: [Timing; ALL_TIMINGS] = [
+    (4.0, Some(0)),
+    (2.0, Some(1)),
+    (1.0, Some(2)),
+    (0.5, None),
+    // One that was picked among many because it fits may do so by luck.
+    (4.0, Some(4)),
+    (1.0, Some(5)),
+    (2.0, Some(6)),
+    (4.0, Some(7)),
+    (1.0, Some(8)),
+    (2.0, Some(9)),
+    (4.0, Some(10)),
+    (1.0, Some(11)),
+];
 
 /// No GPU has more.
 const MOST_BYTES: u64 = 1 << 50;
@@ -21,13 +38,15 @@ pub struct Judge<'a> {
     outline: &'a Outline<'a>,
     machine: &'a Machine,
     is_careful: bool,
+    /// The likeliest to show that a plan does not fit come first.
+    timings: [Timing; ALL_TIMINGS],
     simulations: u32,
 }
 
 impl<'a> Judge<'a> {
     /// Judges plans for a graph on a machine, whose memory is the budget.
     pub fn new(outline: &'a Outline<'a>, machine: &'a Machine) -> Judge<'a> {
-        Judge { outline, machine, is_careful: true, simulations: 0 }
+        Judge { outline, machine, is_careful: true, timings: TIMINGS, simulations: 0 }
     }
 
     /// The same judge of plans for the same graph outlined in another way.
@@ -35,7 +54,13 @@ impl<'a> Judge<'a> {
     where
         'a: 'b,
     {
-        Judge { outline, machine: self.machine, is_careful: self.is_careful, simulations: 0 }
+        Judge {
+            outline,
+            machine: self.machine,
+            is_careful: self.is_careful,
+            timings: self.timings,
+            simulations: 0,
+        }
     }
 
     /// Counts simulations of another judge as its own.
@@ -81,13 +106,35 @@ impl<'a> Judge<'a> {
         draft: &Draft,
         is_wanted: impl FnOnce(&Outcome) -> bool,
     ) -> Result<Option<Outcome>, OutOfMemory> {
+        self.judge_with(draft, is_wanted, 0..FIRST_TIMINGS)
+    }
+
+    /// The same with all timings, as [`Judge::endures`] has them.
+    ///
+    /// # Errors
+    ///
+    /// If it does not fit.
+    pub fn endures_if(
+        &mut self,
+        draft: &Draft,
+        is_wanted: impl FnOnce(&Outcome) -> bool,
+    ) -> Result<Option<Outcome>, OutOfMemory> {
+        self.judge_with(draft, is_wanted, 0..ALL_TIMINGS)
+    }
+
+    fn judge_with(
+        &mut self,
+        draft: &Draft,
+        is_wanted: impl FnOnce(&Outcome) -> bool,
+        timings: Range<usize>,
+    ) -> Result<Option<Outcome>, OutOfMemory> {
         let program = Program::new(self.outline, draft);
         self.simulations += 1;
         let outcome = simulate(&program, self.machine, &mut NoObserver)?;
         if !is_wanted(&outcome) {
             return Ok(None);
         }
-        self.try_timings(&program, draft, TIMINGS)?;
+        self.try_timings(&program, draft, timings)?;
         Ok(Some(outcome))
     }
 
@@ -98,25 +145,36 @@ impl<'a> Judge<'a> {
     ///
     /// If it does not fit with one of them.
     pub fn endures(&mut self, draft: &Draft) -> Result<(), OutOfMemory> {
-        let known = TIMINGS.len() as u64;
-        let chances = (known..known + MORE_TIMINGS).map(Some);
         let program = Program::new(self.outline, draft);
-        self.try_timings(&program, draft, MORE_SLOWNESS.into_iter().cycle().zip(chances))
+        self.try_timings(&program, draft, FIRST_TIMINGS..ALL_TIMINGS)
+    }
+
+    /// How long a step with a plan takes if memory has no end.
+    pub fn unbound_seconds(&mut self, draft: &Draft) -> f64 {
+        let program = Program::new(self.outline, draft);
+        self.simulations += 1;
+        let machine = self.machine.with_memory(Vec::new());
+        simulate(&program, &machine, &mut NoObserver).map_or(f64::INFINITY, |outcome| outcome.step_seconds)
     }
 
     fn try_timings(
         &mut self,
         program: &Program,
         draft: &Draft,
-        timings: impl IntoIterator<Item = (f64, Option<u64>)>,
+        timings: Range<usize>,
     ) -> Result<(), OutOfMemory> {
         if !self.is_careful || draft.is_empty() {
             return Ok(());
         }
-        for (slowness, chance) in timings {
+        for number in timings {
+            let (slowness, chance) = self.timings[number];
             let machine = self.machine.with_slower_copies(slowness).with_uneven_copies(chance);
             self.simulations += 1;
-            simulate(program, &machine, &mut NoObserver)?;
+            if let Err(shortage) = simulate(program, &machine, &mut NoObserver) {
+                // What one plan ran out of memory with, the next, which is much like it, is tried with first.
+                self.timings[..=number].rotate_right(1);
+                return Err(shortage);
+            }
         }
         Ok(())
     }

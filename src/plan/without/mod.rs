@@ -17,7 +17,7 @@ pub fn without_tensor(draft: &Draft, tensor: TensorId) -> Draft {
 }
 
 /// The same for several tensors.
-pub(super) fn without_tensors(draft: &Draft, is_kept: impl Fn(TensorId) -> bool) -> Draft {
+pub fn without_tensors(draft: &Draft, is_kept: impl Fn(TensorId) -> bool) -> Draft {
     let mut draft = draft.clone();
     draft.swaps.retain(|swap| !is_kept(swap.tensor));
     for again in &mut draft.recomputations {

@@ -11,7 +11,7 @@ use super::rank;
 use super::residence::{Absence, Comeback, Residence};
 use super::search::Search;
 use crate::graph::TensorId;
-use crate::plan::{Draft, without_tensor};
+use crate::plan::{Draft, without_tensors};
 use crate::simulate::{Machine, Outcome};
 
 /// A plan that fits, and what it leaves in memory.
@@ -59,6 +59,26 @@ impl Candidate<'_> {
         absences.filter(|absence| ids[absence.tensor as usize] == Some(tensor)).copied().collect()
     }
 
+    /// Counts those of these tensors as staying for which there is room, and says which these are, and when they were absent.
+    fn keep(&mut self, tensors: &[(TensorId, u32)], machine: &Machine) -> Vec<Kept> {
+        let mut all = Vec::new();
+        for &(tensor, life) in tensors {
+            let absences = self.absences(tensor, life);
+            if self.has_room(life, &absences, machine) {
+                absences.iter().for_each(|absence| self.residence.stay(life, absence.after));
+                all.push(Kept { tensor, life, absences });
+            }
+        }
+        all
+    }
+
+    /// Takes [`Candidate::keep`] back.
+    fn let_go(&mut self, kept: Vec<Kept>) {
+        for Kept { life, absences, .. } in kept {
+            absences.into_iter().for_each(|absence| self.residence.leave(life, absence));
+        }
+    }
+
     /// Whether there is room for a buffer in the times of these absences.
     fn has_room(&self, life: u32, absences: &[Absence], machine: &Machine) -> bool {
         let of = &self.residence.lives[life as usize];
@@ -69,35 +89,43 @@ impl Candidate<'_> {
     }
 }
 
-impl Search<'_, '_, '_> {
-    /// Leaves out of a plan what makes it better, as long as there is effort left: what could not stay may be able to once others have
-    /// changed.
-    pub(super) fn improve(&mut self, candidate: &mut Candidate) {
-        while self.leave_out(candidate) && !self.is_over() {}
-    }
+/// A tensor that is to stay, and when it was absent.
+struct Kept {
+    tensor: TensorId,
+    life: u32,
+    absences: Vec<Absence>,
+}
 
-    /// Tries each tensor once. Whether one stays now.
-    fn leave_out(&mut self, candidate: &mut Candidate) -> bool {
+impl Search<'_, '_, '_> {
+    /// Leaves out of a plan what makes it better, each tensor tried once: several at a time, twice as many after those that could
+    /// stay, half as many after those that could not. Whether any stays now.
+    pub(super) fn leave_out(&mut self, candidate: &mut Candidate) -> bool {
         let machine = self.machine();
         let mut is_changed = false;
-        for (tensor, life) in candidate.dearest(machine) {
-            if self.is_over() {
-                return is_changed;
-            }
-            let absences = candidate.absences(tensor, life);
-            if !candidate.has_room(life, &absences, machine) {
+        let dearest = candidate.dearest(machine);
+        let (mut first, mut count) = (0, 1);
+        while first < dearest.len() && !self.is_over() {
+            let end = dearest.len().min(first + count);
+            let kept = candidate.keep(&dearest[first..end], machine);
+            if kept.is_empty() {
+                first = end;
                 continue;
             }
-            let draft = without_tensor(&candidate.draft, tensor);
+            let tensors: HashSet<TensorId> = kept.iter().map(|kept| kept.tensor).collect();
+            let draft = without_tensors(&candidate.draft, |tensor| tensors.contains(&tensor));
             let so_far = rank(&candidate.outcome);
-            let judged = self.count(|judge| judge.judge_if(&draft, |outcome| rank(outcome) < so_far));
+            let judged = self.count(|judge| judge.endures_if(&draft, |outcome| rank(outcome) < so_far));
             if let Ok(Some(outcome)) = judged {
                 (candidate.draft, candidate.outcome) = (draft, outcome);
-                for absence in absences {
-                    candidate.residence.stay(life, absence.after);
-                }
                 is_changed = true;
+                (first, count) = (end, count * 2);
+                continue;
             }
+            if kept.len() == 1 {
+                first = end;
+            }
+            candidate.let_go(kept);
+            count = (count / 2).max(1);
         }
         is_changed
     }

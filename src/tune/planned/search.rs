@@ -1,7 +1,9 @@
 //! The search among what plans are made with: tries, judges, keeps the best, and has these made better.
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{Hash as _, Hasher as _};
+
+use rustc_hash::FxHasher;
 
 use super::improve::Candidate;
 use super::planner::{MadeRoom, Planner};
@@ -43,6 +45,11 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
         self.ops >= self.most_ops
     }
 
+    /// Lets more effort be spent, up to so many ops.
+    pub fn may_take(&mut self, most_ops: u64) {
+        self.most_ops = most_ops;
+    }
+
     /// Whether no plan was found yet.
     pub fn is_empty(&self) -> bool {
         self.best.is_empty()
@@ -58,7 +65,7 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
         mut room: MadeRoom,
         rounds: u32,
     ) -> Option<MadeRoom> {
-        for _ in 0..rounds {
+        for round in 0..rounds {
             if self.is_over() {
                 return None;
             }
@@ -77,10 +84,23 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
                     self.best.truncate(CANDIDATES);
                     return None;
                 }
-                Err(shortage) => planner.make_room(self.judge, (&draft, &residence), &shortage, &mut room)?,
+                Err(shortage) => {
+                    if round == 0 && self.is_too_slow(&draft) {
+                        return None;
+                    }
+                    planner.make_room(self.judge, (&draft, &residence), &shortage, &mut room)?
+                }
             }
         }
         Some(room)
+    }
+
+    /// Whether a step with a plan takes longer than with the best one, even if memory had no end: more room makes none shorter.
+    fn is_too_slow(&mut self, draft: &Draft) -> bool {
+        let Some(most_seconds) = self.best.first().map(|(_, best)| best.outcome.step_seconds) else {
+            return false;
+        };
+        self.count(|judge| judge.unbound_seconds(draft)) >= most_seconds
     }
 
     /// Simulates a step.
@@ -128,21 +148,31 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
         (is_new && place < CANDIDATES).then_some(place)
     }
 
-    /// The best plan, made better until so many ops are simulated.
+    /// The best plan, made better until so many ops are simulated: what could not stay may be able to once others have changed.
     pub fn finish(mut self, most_ops: u64) -> Option<Found> {
         self.most_ops = most_ops;
         let mut best = std::mem::take(&mut self.best);
-        for (_, candidate) in &mut best {
-            let (draft, outcome) = (candidate.draft.clone(), candidate.outcome.clone());
-            self.improve(candidate);
-            if !self.is_better(candidate, &outcome) {
-                (candidate.draft, candidate.outcome) = (draft, outcome);
-            }
+        let mut open: Vec<&mut Candidate> = best.iter_mut().map(|(_, candidate)| candidate).collect();
+        while !open.is_empty() && !self.is_over() {
+            open.retain_mut(|candidate| self.improve(candidate));
         }
         let (parameters, Candidate { draft, outcome, .. }) =
             best.into_iter().min_by_key(|(_, candidate)| rank(&candidate.outcome))?;
         let parameters = serde_json::to_value(parameters).unwrap_or_default();
         Some(Found { strategy: NAME, draft, outcome, parameters })
+    }
+
+    /// Leaves something out of a plan. Whether it is better now.
+    fn improve(&mut self, candidate: &mut Candidate) -> bool {
+        let (draft, outcome) = (candidate.draft.clone(), candidate.outcome.clone());
+        if !self.leave_out(candidate) {
+            return false;
+        }
+        let is_better = self.is_better(candidate, &outcome);
+        if !is_better {
+            (candidate.draft, candidate.outcome) = (draft, outcome);
+        }
+        is_better
     }
 
     /// Whether a plan of which something was left out holds, and is better than it was.
@@ -158,7 +188,7 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
 }
 
 fn hash(draft: &Draft) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = FxHasher::default();
     draft.hash(&mut hasher);
     hasher.finish()
 }
