@@ -19,11 +19,11 @@ use tf_lms::format::{Model, ReadOptions};
 use tf_lms::graph::{Graph, NodeId};
 use tf_lms::ops::OpRegistry;
 use tf_lms::order::Placement;
-use tf_lms::plan::{Analysis, Draft, tflms};
+use tf_lms::plan::{Analysis, Draft, NodeOrder, OrderReason, TensorSwap, TensorUse, tflms};
 use tf_lms::proto::tensorflow::TensorProto;
 use tf_lms::proto::tensorflow::attr_value::Value;
 use tf_lms::shape::{Shapes, Sizes};
-use tf_lms::simulate::{NoObserver, OpCost, Outline, Program, floors, simulate};
+use tf_lms::simulate::{NoObserver, OpCost, Origin, Outline, Program, floors, simulate};
 use tf_lms::tune::Judge;
 
 fn parameters() -> impl Strategy<Value = tflms::Parameters> {
@@ -126,9 +126,8 @@ proptest! {
     }
 }
 
-/// A constant with a control input holds back who reads it, also through what is computed beforehand of it.
-#[test]
-fn constants_come_when_they_may() {
+/// A graph with a constant that waits for an op, and one that reads another op's output late.
+fn with_late_constant() -> Nodes {
     let float = || attr_type(1);
     let mut nodes = Nodes::default();
     nodes.placeholder("x", &[4]);
@@ -143,11 +142,55 @@ fn constants_come_when_they_may() {
     nodes.add("later", "Neg", &["late"], &[("T", float())]).declares("later", &[4]);
     nodes.add("reader", "Mul", &["x", "later"], &[("T", float())]).declares("reader", &[4]);
     nodes.add("slow", "Relu", &["x"], &[("T", float())]).declares("slow", &[4]);
+    nodes
+}
+
+/// A constant with a control input holds back who reads it, also through what is computed beforehand of it.
+#[test]
+fn constants_come_when_they_may() {
+    let mut nodes = with_late_constant();
     nodes.add(random_graph::TRAIN_OP, "NoOp", &["^reader", "^slow"], &[]);
     let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
         let graph = outline.analysis().graph;
         let names: Vec<&str> = outline.order().iter().map(|&node| graph.name(node)).collect();
         prop_assert_eq!(names, ["x", "slow", "reader", random_graph::TRAIN_OP]);
+        Ok(())
+    });
+    checked.unwrap();
+}
+
+/// Who is made to wait for a constant waits for what that waits for: as what starts a copy, the constant is as good as any op.
+#[test]
+fn constants_hold_back_whoever_waits_for_them() {
+    let float = || attr_type(1);
+    let mut nodes = with_late_constant();
+    for (name, op, inputs) in
+        [("kept", "Relu", &["x"][..]), ("end", "Mul", &["kept", "reader"]), ("free", "Relu", &["x"])]
+    {
+        nodes.add(name, op, inputs, &[("T", float())]).declares(name, &[4]);
+    }
+    nodes.add(random_graph::TRAIN_OP, "NoOp", &["^end", "^free"], &[]);
+    let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
+        let graph = outline.analysis().graph;
+        let node = |name: &str| graph.node_ids().find(|&node| graph.name(node) == name).unwrap();
+        let tensor = graph.outputs(node("kept")).next().unwrap();
+        let uses = vec![TensorUse { consumers: vec![node("end")], triggers: vec![node("late")] }];
+        let order = NodeOrder { before: node("late"), after: node("free"), reason: OrderReason::Budget };
+        let draft = Draft {
+            swaps: vec![TensorSwap { tensor, waiting: Vec::new(), uses }],
+            orders: vec![order],
+            ..Draft::default()
+        };
+        let program = Program::new(outline, &draft);
+        let behind_slow: Vec<Origin> = (0..program.len() as u32)
+            .filter(|&op| program.origin(op) == Origin::Op(node("slow")))
+            .flat_map(|op| program.successors(op))
+            .flat_map(|&op| {
+                program.successors(op).iter().chain([&op]).map(|&op| program.origin(op)).collect::<Vec<_>>()
+            })
+            .collect();
+        prop_assert!(behind_slow.contains(&Origin::Swap(tensor, 0)), "{:?}", behind_slow);
+        prop_assert!(behind_slow.contains(&Origin::Op(node("free"))), "{:?}", behind_slow);
         Ok(())
     });
     checked.unwrap();

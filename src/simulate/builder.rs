@@ -175,11 +175,7 @@ impl<'a> Builder<'a> {
             self.connect_inputs(op, again.op, |_, tensor| {
                 again.inputs.iter().find(|(read, _)| *read == tensor).map(|&(_, from)| from)
             });
-            for &trigger in &again.triggers {
-                if let Some(trigger) = self.outline.number(trigger) {
-                    self.wait(op, trigger);
-                }
-            }
+            again.triggers.iter().for_each(|&trigger| self.wait_for_node(op, trigger));
         }
     }
 
@@ -277,10 +273,8 @@ impl<'a> Builder<'a> {
     /// The edges that a plan adds between ops.
     pub(super) fn order_ops(&mut self) {
         for order in &self.draft.orders {
-            if let (Some(before), Some(after)) =
-                (self.outline.number(order.before), self.outline.number(order.after))
-            {
-                self.wait(after, before);
+            if let Some(after) = self.outline.number(order.after) {
+                self.wait_for_node(after, order.before);
             }
         }
     }
@@ -307,6 +301,18 @@ impl<'a> Builder<'a> {
             }
         };
         (copy, self.ops[copy as usize].first_tensor)
+    }
+
+    /// Lets an entry wait for an op of the graph; for a constant, for what that waits for.
+    fn wait_for_node(&mut self, op: u32, before: NodeId) {
+        let outline = self.outline;
+        match outline.number(before) {
+            Some(before) => self.wait(op, before),
+            None => {
+                let behind = outline.late.behind(before).iter();
+                behind.filter_map(|&node| outline.number(node)).for_each(|node| self.wait(op, node));
+            }
+        }
     }
 
     /// Lets an op wait for another without reading it.
@@ -356,9 +362,7 @@ impl<'a> Builder<'a> {
         };
         let keeper = self.pass_on(Origin::Swap(tensor, which), maker, on_host);
         for &trigger in &draft.swaps[swap as usize].uses[which as usize].triggers {
-            if let Some(trigger) = self.outline.number(trigger) {
-                self.wait(keeper, trigger);
-            }
+            self.wait_for_node(keeper, trigger);
         }
         self.keepers.insert((swap, which), keeper);
         (keeper, self.ops[keeper as usize].first_tensor)

@@ -15,6 +15,8 @@ const MOST_WAITS: usize = 32;
 pub(super) struct Late {
     before: Rows<NodeId>,
     after: Rows<NodeId>,
+    /// For each constant that waits for ops of the step, these.
+    behind: HashMap<NodeId, Vec<NodeId>>,
 }
 
 impl Late {
@@ -45,12 +47,18 @@ impl Late {
         let rows = |entry: fn(&(NodeId, NodeId)) -> (usize, NodeId)| {
             Rows::group(graph.len(), || edges.iter().map(entry), NodeId(0))
         };
-        Late { before: rows(|edge| (edge.1.index(), edge.0)), after: rows(|edge| (edge.0.index(), edge.1)) }
+        let (before, after) = (rows(|edge| (edge.1.index(), edge.0)), rows(|edge| (edge.0.index(), edge.1)));
+        Late { before, after, behind }
     }
 
     /// The ops that an op waits for in this way.
     pub fn before(&self, node: NodeId) -> &[NodeId] {
         self.before.row(node.index())
+    }
+
+    /// The ops that a constant waits for, and so whoever is made to wait for that.
+    pub fn behind(&self, constant: NodeId) -> &[NodeId] {
+        self.behind.get(&constant).map_or(&[], Vec::as_slice)
     }
 
     /// The ops that wait for it.
