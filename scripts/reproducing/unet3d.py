@@ -21,7 +21,7 @@ def figures(ask):
     tflms, planned = (ask.tune(graph, *GPU, "--strategy", way, *FREE) for way in ways)
     without = tflms["largest_before"]
     yield Figure("largest volume without LMS", 224, without, show="{:.0f}³", note="2")
-    yield Figure("largest volume with LMS", 400, tflms["largest_after"], planned["largest_after"], "{:.0f}³", "3")
+    yield Figure("largest volume with LMS", 400, tflms["largest_after"], planned["largest_after"], "{:.0f}³")
 
     def fits_their_model(size):
         return ask.tune(graph, *V100_32, "--model", "tflms", *sized(size))["tflms"] is not None
