@@ -12,14 +12,18 @@ mod random_graph;
 mod training_graph;
 
 use machine::machine;
+use made_up::{GraphBuilder, shape_proto, type_value};
 use proptest::prelude::*;
 use tf_lms::cost::DeviceProfile;
+use tf_lms::dtype::DataType;
 use tf_lms::format::{Encoding, Model, ReadOptions};
 use tf_lms::graph::{Graph, NodeId};
-
 use tf_lms::ops::OpRegistry;
 use tf_lms::order::Placement;
-use tf_lms::plan::{Analysis, Draft, Plan, Substitute, guard_ref_variables, without_tensor};
+use tf_lms::plan::{
+    Analysis, Draft, Plan, Substitute, Traffic, guard_ref_variables, traffic, without_tensor,
+};
+use tf_lms::proto::tensorflow::attr_value::Value;
 use tf_lms::rewrite;
 use tf_lms::shape::{Shapes, Sizes};
 use tf_lms::simulate::{Machine, NoObserver, OpCost, Outcome, Outline, Program, simulate};
@@ -153,6 +157,59 @@ fn a_long_chain_is_not_made_again() {
         assert!(found.is_none_or(|found| found.draft.recomputations.is_empty()));
     };
     with_outline(&model, &[training_graph::TRAIN_OP], check).unwrap();
+}
+
+/// A long chain on a GPU, at the end of which a tensor is read that the host has from the start: fed, or computed there.
+fn with_late_input(op: &str, device: &str) -> (Vec<u8>, String) {
+    const SHAPE: &[i64] = &[64, 64];
+    let float = || type_value(DataType::FLOAT);
+    let mut builder = GraphBuilder::default();
+    let fed = || vec![("dtype", float()), ("shape", Value::Shape(shape_proto(SHAPE)))];
+    let input = builder.add("Placeholder", &[], fed(), &[SHAPE]);
+    builder.device = device.to_string();
+    let late = match op {
+        "Placeholder" => builder.add(op, &[], fed(), &[SHAPE]),
+        _ => builder.add(op, &[&input], vec![("T", float())], &[SHAPE]),
+    };
+    builder.device = "/device:GPU:0".to_string();
+    let mut last = input;
+    for _ in 0..8 {
+        last = builder.add("MatMul", &[&last, &last], vec![("T", float())], &[SHAPE]);
+    }
+    builder.add("AddV2", &[&last, &late], vec![("T", float())], &[SHAPE]);
+    builder.add("MatMul", &[&last, &last], vec![("T", float())], &[SHAPE]);
+    (builder.encode(), late)
+}
+
+/// What the host has comes to the GPU when it is needed, which costs nothing.
+#[test]
+fn what_the_host_has_comes_late() {
+    for (op, device) in [("Placeholder", ""), ("Placeholder", "/device:CPU:0"), ("Relu", "/device:CPU:0")] {
+        let (content, late) = with_late_input(op, device);
+        let model = Model::from_bytes("a late input", content, &ReadOptions::default()).unwrap();
+        let check = |outline: &Outline| {
+            let graph = outline.analysis().graph;
+            // Two and a half tensors; the step would like three.
+            let budget = machine(vec![64 * 64 * 4 * 5 / 2]);
+            let mut judge = Judge::new(outline, &budget);
+            assert!(judge.judge(&Draft::default()).is_err());
+            let found = planned(false).find(&mut judge).unwrap().expect("a plan");
+            let [swap] = &found.draft.swaps[..] else { panic!("{:?}", found.draft.swaps) };
+            assert_eq!(graph.name(graph.producer(swap.tensor)), late);
+            let runs = |node| outline.entry(node).is_some();
+            let copied = traffic(outline.analysis(), outline.placement(), &found.draft, runs);
+            assert_eq!(copied, [Traffic::default()]);
+            // A second copy is one more than the graph makes.
+            let mut twice = found.draft.clone();
+            let uses = &mut twice.swaps[0].uses;
+            uses.push(uses[0].clone());
+            let copied = traffic(outline.analysis(), outline.placement(), &twice, runs);
+            assert_eq!(copied, [Traffic { out_bytes: 0, in_bytes: 64 * 64 * 4 }]);
+            let plan = written(outline, found.draft);
+            assert_eq!(carried_out(&model, graph, &plan, &[]).unwrap().swap_ins, 1);
+        };
+        with_outline(&model, &["addv2_10", "matmul_11"], check).unwrap();
+    }
 }
 
 const RESNET: &str = "testdata/resnet50_2000_b1.meta";

@@ -53,8 +53,9 @@ impl Explainer<'_> {
         let producer = graph.producer(tensor);
         let (consumers, consumers_outside_step) = self.consumers(tensor);
         let second_runs = self.second_runs(plan.draft, tensor);
-        let is_on_host = plan.draft.is_host_op(producer);
-        let place = |place| self.residence(if is_on_host { Place::Host } else { place });
+        let is_host_op = plan.draft.is_host_op(producer);
+        let is_on_host = plan.draft.begins_on_host(graph, self.outline.placement(), tensor);
+        let place = |place| self.residence(if is_host_op { Place::Host } else { place });
         let fate = match self.swap {
             Some(swap) => Fate::Swapped(self.swap_life(swap, is_on_host)),
             None if !second_runs.is_empty() => Fate::Recomputed,

@@ -92,7 +92,7 @@ pub struct Return {
 /// When a swapped tensor leaves and comes back.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SwapLife {
-    /// Whether it is on the host from step to step, and only comes from there.
+    /// Whether the host has it anyway, and it only comes from there.
     pub is_on_host: bool,
     /// The copy to the host; none if the step has nothing to copy.
     pub leaves: Option<Interval>,

@@ -3,7 +3,7 @@
 use super::{Explained, FilteredOps, StayReason};
 use crate::graph::{NodeId, TensorId};
 use crate::order::Place;
-use crate::plan::{Analysis, swappable};
+use crate::plan::{Analysis, returnable, swappable};
 use crate::simulate::Outline;
 use crate::tune::planned;
 
@@ -21,20 +21,27 @@ pub(super) fn reason(outline: &Outline, plan: Explained, tensor: TensorId) -> St
     if plan.draft.is_host_op(producer) {
         return StayReason::OnHost;
     }
-    if let Err(because) = swappable(graph, ref_variables, tensor) {
+    let readers = || graph.uses(tensor).iter().filter(|reader| outline.entry(reader.node).is_some());
+    let is_brought = plan.strategy == planned::NAME
+        && outline.placement().output(tensor) == Place::Host
+        && returnable(graph, ref_variables, tensor).is_ok()
+        && readers()
+            .any(|reader| outline.placement().inputs(reader.node)[reader.slot as usize] != Place::Host);
+    if let Err(because) = swappable(graph, ref_variables, tensor)
+        && !is_brought
+    {
         return StayReason::NotSwappable { because: because.to_string() };
     }
     if outline.entry(producer).is_none() {
         return StayReason::ComputedBeforehand;
     }
-    if outline.placement().output(tensor) == Place::Host {
+    if outline.placement().output(tensor) == Place::Host && !is_brought {
         return StayReason::NotOnGpu;
     }
     if sizes.bytes(tensor) == Some(0) {
         return StayReason::Empty;
     }
-    let readers = graph.uses(tensor).iter().map(|reader| reader.node);
-    let in_step: Vec<NodeId> = readers.filter(|&node| outline.entry(node).is_some()).collect();
+    let in_step: Vec<NodeId> = readers().map(|reader| reader.node).collect();
     let Some(levels_away) = in_step.iter().map(|&node| levels_between(analysis, tensor, node)).max() else {
         return StayReason::NotRead;
     };

@@ -7,6 +7,7 @@ use super::{
     Substitute, Swap, SwapIn,
 };
 use crate::graph::{Graph, NodeId, TensorId};
+use crate::order::{Place, Placement};
 
 /// A plan in numbers: what strategies make and the simulator judges. A [`Plan`] is its written form.
 #[derive(Debug, Clone, Default, Hash)]
@@ -88,6 +89,12 @@ impl Draft {
     /// Whether an op goes to the host.
     pub fn is_host_op(&self, node: NodeId) -> bool {
         self.host_ops.binary_search(&node).is_ok()
+    }
+
+    /// Whether a tensor is on the host when it is swapped, so that it need not go there: a weight that the plan puts there, what is
+    /// fed, or what an input pipeline gives. `placement` is that of the graph as it is.
+    pub fn begins_on_host(&self, graph: &Graph, placement: &Placement, tensor: TensorId) -> bool {
+        placement.output(tensor) == Place::Host || self.is_host_op(graph.producer(tensor))
     }
 
     /// Puts names to the numbers, into a plan.

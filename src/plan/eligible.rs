@@ -36,11 +36,31 @@ impl fmt::Display for NotSwappable {
 ///
 /// Why they cannot.
 pub fn swappable(graph: &Graph, variables: &RefVariables, tensor: TensorId) -> Result<(), NotSwappable> {
-    // A copy of a variable's buffer would miss its updates.
-    if is_persistent(graph.op(graph.producer(tensor)).name()) || variables.is_buffer(tensor) {
-        return Err(NotSwappable::Persistent);
-    }
+    changes_never(graph, variables, tensor)?;
     movable(graph, tensor)
+}
+
+/// Whether what a GPU has of a tensor can be a copy that comes later than it could, or again: of one that leaves the GPU, or of one
+/// that the host makes, as what is fed and what an input pipeline gives.
+///
+/// # Errors
+///
+/// Why it cannot.
+pub fn returnable(graph: &Graph, variables: &RefVariables, tensor: TensorId) -> Result<(), NotSwappable> {
+    changes_never(graph, variables, tensor)?;
+    match graph.device(graph.producer(tensor)).is_cpu() {
+        true => is_plain(graph, tensor),
+        false => movable(graph, tensor),
+    }
+}
+
+/// Whether a tensor is the same as long as it is there: a copy of a variable's buffer would miss the updates.
+fn changes_never(graph: &Graph, variables: &RefVariables, tensor: TensorId) -> Result<(), NotSwappable> {
+    let producer = graph.op(graph.producer(tensor)).name();
+    match is_persistent(producer) || variables.is_buffer(tensor) {
+        true => Err(NotSwappable::Persistent),
+        false => Ok(()),
+    }
 }
 
 /// Whether a tensor's bytes can go to the host and back, whatever comes of them meanwhile. Of constants that is all there is to ask.
@@ -49,17 +69,23 @@ pub fn swappable(graph: &Graph, variables: &RefVariables, tensor: TensorId) -> R
 ///
 /// Why they cannot.
 pub fn movable(graph: &Graph, tensor: TensorId) -> Result<(), NotSwappable> {
-    let output = graph.output_type(tensor);
-    if output.is_ref {
-        return Err(NotSwappable::Ref);
-    }
-    if output.dtype.size_in_bytes().is_none() {
-        return Err(NotSwappable::Type(output.dtype));
-    }
+    is_plain(graph, tensor)?;
     if graph.device(graph.producer(tensor)).is_cpu() || in_host_memory(graph, tensor) {
         return Err(NotSwappable::HostMemory);
     }
     Ok(())
+}
+
+/// Whether a tensor is a value of so many bytes.
+fn is_plain(graph: &Graph, tensor: TensorId) -> Result<(), NotSwappable> {
+    let output = graph.output_type(tensor);
+    if output.is_ref {
+        return Err(NotSwappable::Ref);
+    }
+    match output.dtype.size_in_bytes() {
+        Some(_) => Ok(()),
+        None => Err(NotSwappable::Type(output.dtype)),
+    }
 }
 
 /// Whether the kernel that the producer gets on a GPU leaves this output in host memory, as shapes and sizes are.

@@ -11,21 +11,21 @@ mod filters;
 mod recomputable;
 mod ref_variables;
 pub mod tflms;
+mod traffic;
 mod updates;
 mod weights;
 mod without;
-
-use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
 pub use analysis::Analysis;
 pub use digest::graph_digest;
 pub use draft::{Draft, NodeOrder, OpRecomputation, TensorSwap, TensorUse, UnknownName};
-pub use eligible::{NotSwappable, movable, swappable};
+pub use eligible::{NotSwappable, movable, returnable, swappable};
 pub use filters::{Filters, NameOrType, Refusal};
 pub use recomputable::{NotRecomputable, recomputable};
 pub use ref_variables::guard as guard_ref_variables;
+pub use traffic::{Traffic, traffic};
 pub use updates::after_updates;
 pub use weights::{Weight, computes_nothing, keeps_value, weights};
 pub use without::{without_tensor, without_tensors};
@@ -231,15 +231,6 @@ impl Plan {
             return Err(PlanError::Schema { name: name.to_string(), found: version.schema });
         }
         serde_json::from_slice(json).map_err(syntax)
-    }
-
-    /// The swaps of tensors that leave their GPU: all but those of weights, which are on the host already and only return.
-    pub fn leaving(&self) -> impl Iterator<Item = &Swap> {
-        let host_ops: HashSet<&str> = self.host_ops.iter().map(|name| &**name).collect();
-        self.swaps.iter().filter(move |swap| {
-            let producer = swap.tensor.rsplit_once(':').map(|(node, _)| node);
-            !producer.is_some_and(|node| host_ops.contains(node))
-        })
     }
 
     /// The plan as JSON, with a line break at the end.

@@ -8,7 +8,7 @@ use crate::format::{AttrEdit, Edits, Model, Nodes};
 use crate::graph::{ControlFlow, Device, Graph, NodeId, RefVariables, TensorId};
 use crate::plan::{
     InitialValue, NotRecomputable, NotSwappable, Order, Plan, Recomputation, Substitute, Swap, SwapIn,
-    computes_nothing, graph_digest, movable, recomputable, swappable,
+    computes_nothing, graph_digest, movable, recomputable, returnable,
 };
 use crate::proto::tensorflow::attr_value::{ListValue, Value};
 use crate::proto::tensorflow::{AttrValue, NodeDef};
@@ -165,7 +165,7 @@ impl Rewriter<'_> {
     fn check_swappable(&self, tensor: TensorId) -> Result<(), NotSwappable> {
         match self.devices.contains_key(&self.graph.producer(tensor).index()) {
             true => movable(self.graph, tensor),
-            false => swappable(self.graph, &self.variables, tensor),
+            false => returnable(self.graph, &self.variables, tensor),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::graph::{FrameId, NodeId};
 use crate::ops::OpRegistry;
+use crate::order::{Place, Placement};
 use crate::plan::Analysis;
 use crate::shape::Shapes;
 
@@ -27,18 +28,25 @@ const NOT_FOLDED: [&str; 13] = [
 ];
 
 /// Which ops have the same outputs in each step, so that no step runs them: constants, what depends on nothing else, and the
-/// shapes of tensors whose shapes are known. Grappler and the runtime both see to that.
-pub(super) fn constant_ops(analysis: &Analysis) -> Vec<bool> {
+/// shapes of tensors whose shapes are known. The runtime sees to that, for each device on its own: what reads a constant that has to be
+/// copied to it first, as those of `int32` from the host's memory, runs in each step.
+pub(super) fn constant_ops(analysis: &Analysis, placement: &Placement) -> Vec<bool> {
     let mut constant = vec![false; analysis.graph.len()];
     // A size that is given for a run is not known before it: what the file leaves open stays open here.
     let declared = Shapes::declared(analysis.graph);
     for &node in analysis.graph.topological() {
-        constant[node.index()] = is_constant(analysis, &declared, node, &constant);
+        constant[node.index()] = is_constant(analysis, placement, &declared, node, &constant);
     }
     constant
 }
 
-fn is_constant(analysis: &Analysis, declared: &Shapes, node: NodeId, constant: &[bool]) -> bool {
+fn is_constant(
+    analysis: &Analysis,
+    placement: &Placement,
+    declared: &Shapes,
+    node: NodeId,
+    constant: &[bool],
+) -> bool {
     let Analysis { graph, sizes, shapes, flow, .. } = analysis;
     let op = graph.op(node);
     if op.name() == "Const" {
@@ -61,9 +69,10 @@ fn is_constant(analysis: &Analysis, declared: &Shapes, node: NodeId, constant: &
     let depends_on_nothing = match op.name() {
         "Shape" | "ShapeN" | "Size" => inputs.iter().all(is_known),
         "Rank" => inputs.iter().all(|&input| shapes.rank(input).is_some()),
-        _ => inputs.iter().all(|&input| {
+        _ => inputs.iter().zip(placement.inputs(node)).all(|(&input, &wanted)| {
             let producer = graph.producer(input);
-            producer.index() < graph.len() && constant[producer.index()]
+            let is_copied = placement.output(input) == Place::Host && wanted != Place::Host;
+            producer.index() < graph.len() && constant[producer.index()] && !is_copied
         }),
     };
     let is_small = |tensor| sizes.bytes(tensor).is_some_and(|bytes| bytes < LARGEST_FOLDED_BYTES);

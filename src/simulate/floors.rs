@@ -24,9 +24,14 @@ pub fn floors(program: &Program, unlimited: &Outcome, machine: &Machine) -> Vec<
     let mut floors: Vec<Floors> =
         persistent.iter().map(|&memory_bytes| Floors { memory_bytes, ..Floors::default() }).collect();
     let buffers = buffers(program);
+    let mut from_host = vec![0; persistent.len()];
     let mut seen: Vec<u32> = Vec::new();
     for (op, entry) in program.ops.iter().enumerate() {
         let Place::Gpu(gpu) = entry.to else { continue };
+        if entry.is_copy && entry.from == Place::Host {
+            from_host[usize::from(gpu)] +=
+                program.outputs(op as u32).map(|tensor| program.tensor_bytes(tensor)).sum::<u64>();
+        }
         seen.clear();
         // Two names of one buffer are one buffer.
         let read = program.reads.row(op).iter().filter(|&&tensor| tensor != NONE);
@@ -53,11 +58,14 @@ pub fn floors(program: &Program, unlimited: &Outcome, machine: &Machine) -> Vec<
         }
     }
     for (number, (floor, gpu)) in floors.iter_mut().zip(&unlimited.gpus).enumerate() {
-        floor.swap_bytes =
-            machine.memory_bytes(number).map_or(0, |memory| gpu.peak_bytes.saturating_sub(memory));
+        let moved = gpu.persistent_bytes.saturating_sub(persistent[number]);
+        // What the host makes, and no weight, can come later for nothing.
+        let later = from_host[number].saturating_sub(moved);
+        let memory = machine.memory_bytes(number).unwrap_or(u64::MAX);
+        floor.swap_bytes = gpu.peak_bytes.saturating_sub(memory).saturating_sub(later);
         let bytes = floor.swap_bytes as f64;
         // What is on the host need not go there.
-        let out_bytes = (bytes - gpu.persistent_bytes.saturating_sub(persistent[number]) as f64).max(0.0);
+        let out_bytes = (bytes - moved as f64).max(0.0);
         let copying = (out_bytes / machine.out_bytes_per_second).max(bytes / machine.in_bytes_per_second);
         floor.step_seconds = gpu.compute_seconds.max(copying);
     }

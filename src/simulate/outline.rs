@@ -105,7 +105,7 @@ impl<'a> Outline<'a> {
     ) -> Result<Outline<'a>, UnknownSizes> {
         let graph = analysis.graph;
         let liveness = Liveness::of(graph, true);
-        let constant = constants::constant_ops(analysis);
+        let constant = constants::constant_ops(analysis, placement);
         let runs = |node: NodeId| {
             analysis.step.contains(node) && !liveness.is_dead_op(node) && !constant[node.index()]
         };

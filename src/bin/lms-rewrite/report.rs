@@ -7,6 +7,7 @@ use serde::Serialize;
 use tf_lms::cli::Size;
 use tf_lms::format::{Encoding, Kind};
 use tf_lms::graph::NodeId;
+use tf_lms::order::{Place, Placement};
 use tf_lms::plan::{Analysis, Plan, Swap, keeps_value};
 use tf_lms::shape::learning_parameter_bytes;
 
@@ -82,7 +83,7 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// Counts a swap; a weight that is on the host need not go there.
+    /// Counts a swap; what is on the host, as a weight or what is fed, need not go there.
     fn add(&mut self, swap: &Swap, is_on_host: bool) {
         let bytes = swap.bytes.unwrap_or(0);
         if !is_on_host {
@@ -209,10 +210,12 @@ fn traffic_by_device(analysis: &Analysis, plan: &Plan) -> Vec<DeviceTraffic> {
     let mut by_device: Vec<Traffic> = vec![Traffic::default(); graph.devices().len()];
     let by_name: HashMap<&str, _> = graph.node_ids().map(|node| (graph.name(node), node)).collect();
     let host_ops: HashSet<&str> = plan.host_ops.iter().map(|name| &**name).collect();
+    let placement = Placement::of(graph);
     for swap in &plan.swaps {
         let producer = swap.tensor.rsplit_once(':').and_then(|(node, _)| by_name.get(node));
         if let Some(&producer) = producer {
-            by_device[graph.device_index(producer)].add(swap, host_ops.contains(graph.name(producer)));
+            let is_on_host = placement.op(producer) == Place::Host || host_ops.contains(graph.name(producer));
+            by_device[graph.device_index(producer)].add(swap, is_on_host);
         }
     }
     let devices = graph.devices().iter().zip(by_device).filter(|(_, traffic)| traffic.swapins > 0);

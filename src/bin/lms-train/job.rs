@@ -7,7 +7,8 @@ use anyhow::Context;
 use serde::Serialize;
 use tf_lms::cli::{Failure, Subject, plan_for_budget};
 use tf_lms::graph::{Device, Graph};
-use tf_lms::plan::{Plan, tflms};
+use tf_lms::order::Placement;
+use tf_lms::plan::{Analysis, Draft, Plan, TensorSwap, tflms, traffic};
 use tf_lms::train::{Asked, DeviceChoice, Feeds, Recipe, only_what_trains};
 
 use crate::args::Args;
@@ -117,22 +118,25 @@ fn rewrite(args: &Args, subject: &Subject, graph: &Graph) -> anyhow::Result<Rewr
     let swap_ins = (0..output.nodes().len()).map(|node| output.nodes().name(node).to_string());
     Ok(Rewritten {
         graph_def: output.graph_def().to_vec(),
-        planned: Planned::of(&plan),
+        planned: Planned::of(&plan, &analysis)?,
         swap_ins: swap_ins.filter(|name| name.starts_with("lms/swap_in/")).collect(),
         host_ops: plan.host_ops,
     })
 }
 
 impl Planned {
-    fn of(plan: &Plan) -> Planned {
-        let bytes = |swap: &tf_lms::plan::Swap| swap.bytes.unwrap_or(0);
-        Planned {
-            swapouts: plan.leaving().count(),
-            swapins: plan.swaps.iter().map(|swap| swap.swap_ins.len()).sum(),
-            bytes_out: plan.leaving().map(bytes).sum(),
-            bytes_in: plan.swaps.iter().map(|swap| bytes(swap) * swap.swap_ins.len() as u64).sum(),
+    fn of(plan: &Plan, analysis: &Analysis) -> anyhow::Result<Planned> {
+        let (graph, placement) = (analysis.graph, Placement::of(analysis.graph));
+        let draft = Draft::of(plan, graph)?;
+        let copied = traffic(analysis, &placement, &draft, |node| analysis.step.contains(node));
+        let leaves = |swap: &&TensorSwap| !draft.begins_on_host(graph, &placement, swap.tensor);
+        Ok(Planned {
+            swapouts: draft.swaps.iter().filter(leaves).count(),
+            swapins: draft.swaps.iter().map(|swap| swap.uses.len()).sum(),
+            bytes_out: copied.iter().map(|gpu| gpu.out_bytes).sum(),
+            bytes_in: copied.iter().map(|gpu| gpu.in_bytes).sum(),
             unknown_sizes: plan.swaps.iter().filter(|swap| swap.bytes.is_none()).count(),
-        }
+        })
     }
 }
 

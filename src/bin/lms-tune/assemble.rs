@@ -7,7 +7,7 @@ use tf_lms::cli::{BudgetArgs, Simulated};
 use tf_lms::graph::{NodeId, TensorId};
 use tf_lms::order::Place;
 use tf_lms::picture::{Names, Recording};
-use tf_lms::plan::{Analysis, Draft, TensorSwap, keeps_value};
+use tf_lms::plan::{Analysis, Draft, TensorSwap, Traffic, keeps_value, traffic};
 use tf_lms::simulate::{Machine, Outline, Program};
 use tf_lms::tune::{Judge, Tuning, accuracy};
 
@@ -40,7 +40,7 @@ impl Facts<'_> {
         let Facts { memory, tuning, .. } = *self;
         let Conclusion { verdict, strategy, draft, outcome, parameters } = self.conclusion;
         let graph = self.simulated.analysis.graph;
-        let leaves = |tensor| !draft.is_host_op(graph.producer(tensor));
+        let leaves = |tensor| !draft.begins_on_host(graph, self.outline.placement(), tensor);
         let devices = self.devices();
         let mut judge = Judge::new(self.outline, self.machine);
         let mut report = Report {
@@ -90,7 +90,7 @@ impl Facts<'_> {
     fn devices(&self) -> Vec<DeviceReport> {
         let Facts { memory, tuning, .. } = *self;
         let graph = self.simulated.analysis.graph;
-        let swapped = swapped_bytes(self.outline, &self.conclusion.draft);
+        let swapped = traffic_of(self.outline, &self.conclusion.draft);
         let name = |program: &Program, op: Option<u32>| {
             op.map_or("what is persistent".to_string(), |op| Names::new(graph, program).entry(op))
         };
@@ -107,8 +107,8 @@ impl Facts<'_> {
                 peak_op_before: name(self.before.program(), before.peak_op),
                 peak_op: name(self.after.program(), after.peak_op),
                 peak_seconds: after.peak_seconds,
-                swapout_bytes: swapped[number].0,
-                swapin_bytes: swapped[number].1,
+                swapout_bytes: swapped[number].out_bytes,
+                swapin_bytes: swapped[number].in_bytes,
                 copied_out_bytes: after.out_bytes,
                 copied_in_bytes: after.in_bytes,
                 host_bytes: after.out_bytes,
@@ -143,28 +143,14 @@ impl Facts<'_> {
     }
 }
 
-/// For each GPU the bytes that a plan takes out and back in a step.
-fn swapped_bytes(outline: &Outline, draft: &Draft) -> Vec<(u64, u64)> {
-    let Analysis { graph, sizes, step, .. } = outline.analysis();
-    let mut swapped = vec![(0, 0); outline.placement().gpus().len()];
+/// For each GPU what a plan copies in a step.
+fn traffic_of(outline: &Outline, draft: &Draft) -> Vec<Traffic> {
     let runs = |node| outline.entry(node).is_some();
-    for swap in &draft.swaps {
-        let Place::Gpu(gpu) = outline.placement().output(swap.tensor) else { continue };
-        let returns =
-            swap.uses.iter().filter(|swap_in| swap_in.consumers.iter().any(|&node| runs(node))).count();
-        // Constants are copied too, although no step runs them.
-        if step.contains(graph.producer(swap.tensor)) && returns > 0 {
-            let bytes = sizes.bytes(swap.tensor).unwrap_or(0);
-            let (out, into) = &mut swapped[usize::from(gpu)];
-            // A weight that is on the host need not go there.
-            *out += if draft.is_host_op(graph.producer(swap.tensor)) { 0 } else { bytes };
-            *into += bytes * returns as u64;
-        }
-    }
+    let mut copied = traffic(outline.analysis(), outline.placement(), draft, runs);
     for (gpu, bytes) in copied_at_the_start(outline, draft) {
-        swapped[usize::from(gpu)].1 += bytes;
+        copied[usize::from(gpu)].in_bytes += bytes;
     }
-    swapped
+    copied
 }
 
 /// GPU and bytes of the weights on the host that nothing brings later: they come when the step begins, once for all who read them there.

@@ -1,9 +1,11 @@
 //! A step in one order: when each buffer of a GPU is made and read.
 
+use rustc_hash::FxHashMap as HashMap;
+
 use crate::graph::{FrameId, NodeId, TensorId};
 use crate::order::Place;
 use crate::plan::tflms::Parameters;
-use crate::plan::{Analysis, swappable};
+use crate::plan::{Analysis, returnable};
 use crate::simulate::{Buffer, Origin, Outline, Program};
 
 use super::room::Room;
@@ -69,6 +71,8 @@ pub(super) struct Course<'a> {
     pub lives: Vec<Life>,
     /// For each tensor of the program the life of its buffer.
     pub life_of: Vec<u32>,
+    /// For each tensor that the host makes, and each GPU that has a copy of it, the life of that.
+    pub brought: HashMap<(TensorId, Place), u32>,
     /// For each tensor of the program the place at which it is made.
     pub made_at: Vec<u32>,
     /// For each tensor of the program the tensor of the graph that it is.
@@ -102,6 +106,7 @@ impl<'a> Course<'a> {
             seconds: Vec::with_capacity(order.len()),
             lives: Vec::new(),
             life_of: vec![NONE; program.tensor_count()],
+            brought: HashMap::default(),
             made_at: vec![NONE; program.tensor_count()],
             tensor_ids: vec![None; program.tensor_count()],
             can_leave: vec![false; program.tensor_count()],
@@ -197,10 +202,12 @@ impl<'a> Course<'a> {
                         self.tensor_ids[tensor as usize] = Some(id);
                     }
                 }
-                // What a GPU has of a weight is this copy.
-                Origin::Copy(id) if self.outline.is_host_op(graph.producer(id)) => {
+                // What a GPU has of a tensor of the host is this copy.
+                Origin::Copy(id) if self.outline.placement().output(id) == Place::Host => {
                     for tensor in program.outputs(op) {
                         self.tensor_ids[tensor as usize] = Some(id);
+                        self.brought
+                            .insert((id, program.tensor_place(tensor)), self.life_of[tensor as usize]);
                     }
                 }
                 _ => {}
@@ -240,7 +247,7 @@ impl<'a> Course<'a> {
                 && id.is_some_and(|id| {
                     let producer = graph.producer(id);
                     flow.output_frame(producer) == FrameId::TOP
-                        && (swappable(graph, ref_variables, id).is_ok() || self.outline.is_host_op(producer))
+                        && (returnable(graph, ref_variables, id).is_ok() || self.outline.is_host_op(producer))
                 });
         }
     }

@@ -9,6 +9,10 @@ use super::course::NONE;
 use super::residence::Residence;
 use crate::simulate::{Holder, Origin, OutOfMemory, Piece, Program};
 
+/// Of what is wanted, so many parts are a large piece, and so many a small one.
+const LARGE_PART: u64 = 8;
+const SMALL_PART: u64 = 64;
+
 /// A buffer that is not to be in memory at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gone {
@@ -64,6 +68,23 @@ pub(super) fn hole(
     lives.map(|life| Gone { life, place }).collect()
 }
 
+/// What is small and lies among what is large: it keeps that from becoming one piece, and wherever it would come to lie next it would again.
+pub(super) fn islands(
+    residence: &Residence,
+    program: &Program,
+    shortage: &OutOfMemory,
+    place: u32,
+) -> Vec<Gone> {
+    let is_large = |piece: &Piece| piece.bytes >= shortage.wanted_bytes / LARGE_PART;
+    let is_small = |piece: &&Piece| piece.bytes <= shortage.wanted_bytes / SMALL_PART;
+    let among = shortage.pieces.iter().skip_while(|piece| !is_large(piece));
+    let lives = among.filter(is_small).filter_map(|piece| match piece.holder {
+        Holder::Tensor(tensor) => life_of(residence, program, tensor),
+        Holder::Nobody | Holder::Other => None,
+    });
+    lives.filter(|&life| can_be_gone(residence, life, place)).map(|life| Gone { life, place }).collect()
+}
+
 /// Some neighbours in a pool that are free or could be.
 #[derive(Debug, Clone, Default)]
 struct Window {
@@ -102,7 +123,12 @@ fn life_of(residence: &Residence, program: &Program, tensor: u32) -> Option<u32>
         Origin::Op(node) | Origin::Recomputation(node, _) => {
             graph.outputs(node).nth((tensor - program.outputs(maker).start) as usize)?
         }
-        Origin::SwapIn(id, _) | Origin::Copy(id) => id,
+        Origin::SwapIn(id, _) | Origin::Copy(id) => {
+            if let Some(&life) = course.brought.get(&(id, program.tensor_place(tensor))) {
+                return Some(life);
+            }
+            id
+        }
         Origin::Swap(..) | Origin::SwapOut(_) | Origin::Signal(_) => return None,
     };
     let made = course.program.outputs(course.outline.entry(graph.producer(id))?);

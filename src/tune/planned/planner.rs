@@ -18,8 +18,19 @@ const LEAST_PART: f64 = 1.0 / 8192.0;
 /// Ops that touch no buffer of this part of the budget run when they like.
 const ORDERED_PART: f64 = 1.0 / 512.0;
 
-/// For so many rounds holes are made, for as many room, and so on: holes cost least, but each helps one place only.
-const IN_TURN: u32 = 4;
+/// How room is made where the allocator found none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Means {
+    /// A hole, which costs least.
+    Hole,
+    /// A hole, and what is small and could come to lie in it goes too.
+    HoleWithoutIslands,
+    /// Memory is left free around the place.
+    Reserve,
+}
+
+/// The means in turn.
+const MEANS: [Means; 4] = [Means::Hole, Means::Hole, Means::HoleWithoutIslands, Means::Reserve];
 
 /// Plans for one order of the ops.
 pub(super) struct Planner<'a> {
@@ -95,15 +106,17 @@ impl Planner<'_> {
     ) -> Option<()> {
         let program = Program::new(self.course.outline, draft);
         let place = self.place_of(&program, draft, shortage)?;
-        let known = room.gone.len();
-        if (room.rounds / IN_TURN).is_multiple_of(2) {
-            for gone in holes::hole(residence, &program, shortage, place) {
-                if !room.gone[..known].contains(&gone) {
-                    room.gone.push(gone);
-                }
-            }
-        }
+        let means = MEANS[room.rounds as usize % MEANS.len()];
         room.rounds += 1;
+        let known = room.gone.len();
+        if means != Means::Reserve {
+            let mut gone = holes::hole(residence, &program, shortage, place);
+            if means == Means::HoleWithoutIslands {
+                gone.extend(holes::islands(residence, &program, shortage, place));
+            }
+            gone.retain(|gone| !room.gone.contains(gone));
+            room.gone.extend(gone);
+        }
         if room.gone.len() == known {
             let round = (room.reserves.len() as u32).min(3);
             let width = (self.course.order.len() as u32 / 128).max(4) << round;
@@ -151,6 +164,11 @@ pub(super) struct MadeRoom {
 }
 
 impl MadeRoom {
+    /// Leaves less free: with all of it there is no plan.
+    pub fn take_back(&mut self) {
+        self.reserves.pop();
+    }
+
     /// Takes back what is left free from what a plan leaves in memory.
     pub fn give_back(&self, residence: &mut Residence) {
         self.reserves.iter().for_each(|reserve| reserve.add_to(residence, -1));

@@ -7,6 +7,7 @@ use rustc_hash::FxHasher;
 
 use super::improve::Candidate;
 use super::planner::{MadeRoom, Planner};
+use super::residence::Residence;
 use super::{NAME, Parameters, rank};
 use crate::plan::{Draft, guard_ref_variables};
 use crate::simulate::{Machine, OutOfMemory, Outcome};
@@ -65,32 +66,33 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
         mut room: MadeRoom,
         rounds: u32,
     ) -> Option<MadeRoom> {
-        for round in 0..rounds {
+        // The last plan that ran out of memory.
+        let mut last: Option<(Draft, Residence, OutOfMemory)> = None;
+        for _ in 0..rounds {
             if self.is_over() {
                 return None;
             }
             // A plan takes about as long to make as a step to simulate.
             self.ops += self.step_ops;
-            let (mut draft, mut residence) = planner.plan(self.judge, parameters, &room)?;
-            // Several parameters may come to the same plan.
-            if !self.judged.insert(hash(&draft)) {
-                return None;
-            }
-            match self.wanted(&mut draft) {
-                Ok(None) => return None,
-                Ok(Some((place, outcome))) => {
-                    room.give_back(&mut residence);
-                    self.best.insert(place, (parameters, Candidate { draft, outcome, residence }));
-                    self.best.truncate(CANDIDATES);
-                    return None;
-                }
-                Err(shortage) => {
-                    if round == 0 && self.is_too_slow(&draft) {
+            match planner.plan(self.judge, parameters, &room) {
+                // Several parameters may come to the same plan.
+                Some((draft, _)) if !self.judged.insert(hash(&draft)) => {}
+                Some((mut draft, mut residence)) => match self.wanted(&mut draft) {
+                    Ok(None) => return None,
+                    Ok(Some((place, outcome))) => {
+                        room.give_back(&mut residence);
+                        self.best.insert(place, (parameters, Candidate { draft, outcome, residence }));
+                        self.best.truncate(CANDIDATES);
                         return None;
                     }
-                    planner.make_room(self.judge, (&draft, &residence), &shortage, &mut room)?
-                }
+                    Err(_) if last.is_none() && self.is_too_slow(&draft) => return None,
+                    Err(shortage) => last = Some((draft, residence, shortage)),
+                },
+                None => room.take_back(),
             }
+            // Where nothing new came of it, other means may help.
+            let (draft, residence, shortage) = last.as_ref()?;
+            planner.make_room(self.judge, (draft, residence), shortage, &mut room)?;
         }
         Some(room)
     }
