@@ -6,7 +6,7 @@
 mod support;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 use tf_lms::tune::accuracy;
@@ -51,12 +51,17 @@ fn ready() -> Option<PathBuf> {
 
 /// What a program prints about a case.
 fn output(program: &str, plugin: &Path, case: &Case, flags: &[&str]) -> Vec<u8> {
+    let output = run(program, plugin, case, flags);
+    assert!(output.status.success(), "{}: {}", case.model, String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// Runs a program with a case.
+fn run(program: &str, plugin: &Path, case: &Case, flags: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.arg(format!("testdata/{}.meta", case.model)).args(flags).env("LMS_SOFTGPU", plugin);
     command.envs([("TF_DETERMINISTIC_OPS", "1"), ("TF_ENABLE_ONEDNN_OPTS", "0")]);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}: {}", case.model, String::from_utf8_lossy(&output.stderr));
-    output.stdout
+    command.output().unwrap()
 }
 
 fn number(report: &Value, path: &str) -> u64 {
@@ -114,6 +119,24 @@ fn unet3d_takes_what_is_predicted() {
 #[test]
 fn resnet50_takes_what_is_predicted() {
     is_predicted(&RESNET);
+}
+
+/// Both moments of Adam begin with the same zeros, and one of them takes its memory in the midst of the first step: only with that
+/// is the least memory what is predicted.
+#[test]
+fn a_model_with_moments_trains_in_the_least_memory() {
+    let Some(plugin) = ready() else { return };
+    let tune = ["--json", "--device-profile", "soft", "--gpu-mem", "1TiB"];
+    let report: Value =
+        serde_json::from_slice(&output(env!("CARGO_BIN_EXE_lms-tune"), &plugin, &MNIST, &tune)).unwrap();
+    let least = number(&report, "/least_memory_before");
+    let trains = |percent: u64| {
+        let device = format!("soft:{}", least / 100 * percent);
+        let flags = ["--device", &device, "--threads", "1", "--steps", "3", "--feed", MNIST.feed];
+        run(env!("CARGO_BIN_EXE_lms-train"), &plugin, &MNIST, &flags).status.success()
+    };
+    assert!(trains(101), "does not train in {least} bytes");
+    assert!(!trains(97), "trains in less than {least} bytes");
 }
 
 /// The page and the program must not say different things.

@@ -74,9 +74,9 @@ pub struct GraphIdentity {
     pub digest: String,
 }
 
-/// A constant that goes to a variable by way of the host.
+/// A constant, or a value that several variables begin with, that goes to a variable by way of the host.
 ///
-/// Otherwise the variable shares the constant's memory until its first update, which then takes memory of its own for it: for good, and
+/// Otherwise the variable shares the value's memory until its first update, which then takes memory of its own for it: for good, and
 /// in the midst of the first step's tensors. However small, it splits the pool there. A copy is the variable's own
 /// before the first step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

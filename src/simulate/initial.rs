@@ -1,8 +1,8 @@
 //! Where variables lie in a GPU's pool when steps begin.
 //!
 //! A session that trains has first run an initializer, whose own tensors lay between the variables that it made: these leave
-//! holes. Variables that begin as constants share the constants' memory, and get their own where there is room in the middle
-//! of the first step. So the pool of the second step is not one free region behind the variables, and less memory is of
+//! holes. Variables that begin as constants share the constants' memory, as do both moments of an optimizer that begin with the same
+//! zeros, and get their own where there is room in the middle of the first step. So the pool of the second step is not one free region behind the variables, and less memory is of
 //! use than it holds. A plan can let the constants go to their variables by way of the host, which gives each variable memory of its own
 //! from the start.
 
@@ -83,8 +83,13 @@ impl Beginning {
         for &(gpu, bytes) in &persistent.initial_constants {
             recorder.keep(gpu, bytes);
         }
-        // What goes to the host leaves nothing behind.
-        let targets = assigns.values().copied().filter(|&assign| !placement.names_host(assign)).collect();
+        let is_shared: HashSet<NodeId> =
+            persistent.variables.iter().filter(|variable| variable.is_shared).map(|of| of.node).collect();
+        // What goes to the host leaves nothing behind, and what is shared is there.
+        let has_own = |&(variable, assign): &(&NodeId, &NodeId)| {
+            !placement.names_host(*assign) && !is_shared.contains(variable)
+        };
+        let targets = assigns.iter().filter(has_own).map(|(_, &assign)| assign).collect();
         let assigned = recorder.run(analysis, placement, targets);
         let mut late = TakenLate::default();
         // The same without those that can have memory of their own from the start.

@@ -27,7 +27,7 @@ pub(super) struct Variable {
     pub node: NodeId,
     pub gpu: u16,
     pub bytes: u64,
-    /// Whether it begins as a constant, and shares that one's memory until it is first updated.
+    /// Whether it begins as a constant, or with what another one begins with, and shares that memory until it is first updated.
     pub is_shared: bool,
 }
 
@@ -41,8 +41,10 @@ impl Persistent {
     ) -> Persistent {
         let graph = analysis.graph;
         let bytes_of = |tensor: TensorId| analysis.sizes.bytes(tensor).filter(|&bytes| bytes > 0);
+        let colocated_with = |value| graph.attrs(graph.producer(value)).colocated_with();
         let mut persistent = Persistent::default();
         let mut initial: HashSet<(u16, Fingerprint)> = HashSet::new();
+        let mut filled: HashSet<(u16, Fingerprint, Vec<String>)> = HashSet::new();
         let mut shared: HashSet<NodeId> = HashSet::new();
         for node in graph.node_ids() {
             let Place::Gpu(gpu) = placement.op(node) else { continue };
@@ -66,6 +68,12 @@ impl Persistent {
                             let bytes = bytes_of(value).map(|bytes| (gpu, in_chunks(bytes)));
                             persistent.initial_constants.extend(bytes);
                         }
+                    } else if op == "AssignVariableOp"
+                        && is_filled(graph, placement, value)
+                        // TensorFlow makes one op of equal ones, and gives its output to both variables.
+                        && !filled.insert((gpu, fingerprint(analysis, value), colocated_with(value)))
+                    {
+                        shared.insert(graph.producer(variable));
                     }
                 }
                 _ => {}
@@ -147,6 +155,14 @@ fn fingerprint(analysis: &Analysis, tensor: TensorId) -> Fingerprint {
         ("ZerosLike" | "OnesLike", _) => (op.to_string(), Vec::new(), shape),
         _ => (graph.tensor_name(tensor).to_string(), Vec::new(), shape),
     }
+}
+
+/// Whether a tensor is on a GPU and filled with one value.
+fn is_filled(graph: &Graph, placement: &Placement, value: TensorId) -> bool {
+    let producer = graph.producer(value);
+    producer.index() < graph.len()
+        && placement.output(value) != Place::Host
+        && matches!(graph.op(producer).name(), "Fill" | "ZerosLike" | "OnesLike")
 }
 
 /// Whether what an initializer assigns is computed beforehand, and kept on the GPU.

@@ -111,13 +111,12 @@ fn what_stays_has_its_reason() {
 #[test]
 fn a_planned_plan_leaves_what_it_does_not_need() {
     let explanation = |tensor: &str| explained_with(tensor, 3, (planned::NAME, &Filters::default()));
-    for tensor in ["b:0", "vector:0"] {
+    for tensor in ["b:0", "vector:0", "in:0"] {
         let explanation = explanation(tensor);
         assert_eq!(explanation.fate, Fate::Stays(StayReason::NotNeeded));
         let line = "  not swapped  the plan keeps within its budget without it";
         assert!(explanation.to_string().lines().any(|other| other == line), "{explanation}");
     }
-    assert_eq!(explanation("in:0").fate, Fate::Stays(StayReason::NotOnGpu));
     let Fate::Stays(reason) = explained_with("a:0", 100, (planned::NAME, &Filters::default())).fate else {
         panic!("an empty plan swaps nothing")
     };
