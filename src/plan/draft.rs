@@ -12,7 +12,7 @@ use crate::order::{Place, Placement};
 /// A plan in numbers: what strategies make and the simulator judges. A [`Plan`] is its written form.
 #[derive(Debug, Clone, Default, Hash)]
 pub struct Draft {
-    /// The tensors that leave.
+    /// The tensors that leave, and those of the host that come when they are needed.
     pub swaps: Vec<TensorSwap>,
     /// Ops that must run one after the other.
     pub orders: Vec<NodeOrder>,
@@ -27,7 +27,7 @@ pub struct Draft {
 /// A swap in numbers.
 #[derive(Debug, Clone, Hash)]
 pub struct TensorSwap {
-    /// The tensor that leaves.
+    /// The tensor.
     pub tensor: TensorId,
     /// Ops that wait until the copy to the host is complete.
     pub waiting: Vec<NodeId>,

@@ -50,7 +50,7 @@ pub struct Plan {
     pub parameters: serde_json::Value,
     /// Where tensors go when they leave: a CPU device. Parts that it does not name are those of the tensor's producer.
     pub host_device: String,
-    /// The tensors that leave.
+    /// The tensors that leave, and those of the host that come when they are needed.
     pub swaps: Vec<Swap>,
     /// Ops that must run one after the other.
     pub orders: Vec<Order>,
@@ -87,7 +87,7 @@ pub struct InitialValue {
     pub assign: String,
 }
 
-/// A tensor that leaves.
+/// A tensor that leaves, or one of the host's that comes when it is needed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Swap {
     /// The tensor, `node:output`.

@@ -2,9 +2,9 @@
 //!
 //! A session that trains has first run an initializer, whose own tensors lay between the variables that it made: these leave
 //! holes. Variables that begin as constants share the constants' memory, as do both moments of an optimizer that begin with the same
-//! zeros, and get their own where there is room in the middle of the first step. So the pool of the second step is not one free region behind the variables, and less memory is of
-//! use than it holds. A plan can let the constants go to their variables by way of the host, which gives each variable memory of its own
-//! from the start.
+//! zeros, and get their own where there is room in the middle of the first step. So the pool of the second step is not one free region
+//! behind the variables, and less memory is of use than it holds. A plan can let what is shared go to its variables by way of the host,
+//! which gives each variable memory of its own from the start.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

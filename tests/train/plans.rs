@@ -3,12 +3,24 @@
 use std::fs;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::program::{
     BERT, Case, DEEPLAB, GOOGLENET, MNIST, MNIST_REF, RESNET, UNET, command, number, ready, reference,
     report, train, try_to_train,
 };
+
+/// The images of a step of `MNIST`.
+const IMAGES_BYTES: u64 = 8 * 28 * 28 * 4;
+
+/// The plan that `lms-rewrite` makes for a model, and writes to a file.
+fn plan_of(case: &Case, path: &str) -> Value {
+    let planned = Command::new(env!("CARGO_BIN_EXE_lms-rewrite"))
+        .args([&*format!("testdata/{}.meta", case.model), "--quiet", "--dry-run", "--plan-out", path])
+        .status();
+    assert!(planned.unwrap().success());
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
 
 /// Strict placement, the losses of this machine's CPU and at first the recorded ones, just the planned bytes more than without the plan, and a limit at which only the rewritten
 /// graph trains.
@@ -135,6 +147,40 @@ fn variables_with_memory_of_their_own_do_not_part_the_pool() {
     assert_eq!(failed.status.code(), Some(3), "{}", String::from_utf8_lossy(&failed.stderr));
 }
 
+/// What is fed need not leave: it comes when it is needed, once more than without the plan if it is needed twice, and nothing goes out.
+#[test]
+fn what_is_fed_comes_as_often_as_it_is_needed() {
+    if !ready() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("plan.json").display().to_string();
+    let mut plan = plan_of(&MNIST, &path);
+    plan["orders"] = json!([]);
+    plan["swaps"] = json!([{
+        "tensor": "images:0",
+        "bytes": IMAGES_BYTES,
+        "swap_ins": [
+            { "consumers": ["conv1/Conv2D", "gradients/conv1/Conv2D_grad/ShapeN"], "triggers": [] },
+            {
+                "consumers": ["gradients/conv1/Conv2D_grad/Conv2DBackpropFilter"],
+                "triggers": ["gradients/conv2/Conv2D_grad/Conv2DBackpropInput"],
+            },
+        ],
+    }]);
+    fs::write(&path, plan.to_string()).unwrap();
+    let original = train(&MNIST, &["--device", "soft", "--exact-memory"]);
+    let planned = train(&MNIST, &["--device", "soft", "--exact-memory", "--plan", &path]);
+    assert_eq!(planned["losses"], original["losses"]);
+    assert_eq!(planned["swapins_kept"], 2);
+    let added = |path| number(&planned, path) - number(&original, path);
+    assert_eq!((added("/traffic/bytes_out"), number(&planned, "/plan/bytes_out")), (0, 0));
+    assert_eq!(
+        (added("/traffic/bytes_in"), number(&planned, "/plan/bytes_in")),
+        (IMAGES_BYTES, IMAGES_BYTES)
+    );
+}
+
 /// Without triggers everything comes back as soon as it has left: all bytes move, and nothing is gained.
 #[test]
 fn swap_ins_without_triggers_gain_nothing() {
@@ -143,12 +189,7 @@ fn swap_ins_without_triggers_gain_nothing() {
     }
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("plan.json").display().to_string();
-    let model = format!("testdata/{}.meta", GOOGLENET.model);
-    let planned = Command::new(env!("CARGO_BIN_EXE_lms-rewrite"))
-        .args([&model, "--quiet", "--dry-run", "--plan-out", &path])
-        .status();
-    assert!(planned.unwrap().success());
-    let mut plan: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let mut plan = plan_of(&GOOGLENET, &path);
     let exact = ["--device", "soft", "--exact-memory", "--plan", &path];
     let with = train(&GOOGLENET, &exact);
     let mut dropped = 0;

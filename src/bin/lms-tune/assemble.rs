@@ -40,7 +40,9 @@ impl Facts<'_> {
         let Facts { memory, tuning, .. } = *self;
         let Conclusion { verdict, strategy, draft, outcome, parameters } = self.conclusion;
         let graph = self.simulated.analysis.graph;
-        let leaves = |tensor| !draft.begins_on_host(graph, self.outline.placement(), tensor);
+        let placement = self.outline.placement();
+        let leaves = |tensor| !draft.begins_on_host(graph, placement, tensor);
+        let is_of_host = |tensor| placement.output(tensor) == Place::Host;
         let devices = self.devices();
         let mut judge = Judge::new(self.outline, self.machine);
         let mut report = Report {
@@ -67,6 +69,7 @@ impl Facts<'_> {
             floors: FloorsReport::of(&tuning.floors),
             strategy: strategy.clone(),
             swapped_tensors: draft.swaps.iter().filter(|swap| leaves(swap.tensor)).count(),
+            late_tensors: draft.swaps.iter().filter(|swap| is_of_host(swap.tensor)).count(),
             recomputed_ops: draft.recomputations.len(),
             recompute_seconds: draft.recomputations.iter().map(|again| self.outline.seconds(again.op)).sum(),
             order_edges: draft.orders.len(),

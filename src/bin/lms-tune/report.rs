@@ -54,6 +54,8 @@ pub struct Report {
     pub floors: FloorsReport,
     pub strategy: String,
     pub swapped_tensors: usize,
+    /// Tensors of the host that come to a GPU when they are needed.
+    pub late_tensors: usize,
     pub recomputed_ops: usize,
     pub recompute_seconds: f64,
     pub order_edges: usize,
@@ -143,6 +145,9 @@ impl Report {
     /// What the plan does, and what it was made with.
     fn plan(&self) -> String {
         let mut parts = vec![format!("{} tensors leave", self.swapped_tensors)];
+        if self.late_tensors > 0 {
+            parts.push(format!("{} come late from the host", self.late_tensors));
+        }
         if self.recomputed_ops > 0 {
             let milliseconds = self.recompute_seconds * 1e3;
             parts.push(format!("{} ops run again ({milliseconds:.1} ms)", self.recomputed_ops));

@@ -14,7 +14,7 @@ const LARGE_PART: u64 = 8;
 const SMALL_PART: u64 = 64;
 
 /// A buffer that is not to be in memory at a place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Gone {
     life: u32,
     place: u32,
@@ -68,7 +68,8 @@ pub(super) fn hole(
     lives.map(|life| Gone { life, place }).collect()
 }
 
-/// What is small and lies among what is large: it keeps that from becoming one piece, and wherever it would come to lie next it would again.
+/// What is small and lies among what is large: it keeps that from becoming one piece, and would do so again wherever it came to lie
+/// next.
 pub(super) fn islands(
     residence: &Residence,
     program: &Program,

@@ -1,5 +1,7 @@
 //! A plan for one order of the ops and one set of parameters.
 
+use std::collections::HashSet;
+
 use super::course::Course;
 use super::evict::{self, Choice};
 use super::holds::Holds;
@@ -114,7 +116,7 @@ impl Planner<'_> {
             if means == Means::HoleWithoutIslands {
                 gone.extend(holes::islands(residence, &program, shortage, place));
             }
-            gone.retain(|gone| !room.gone.contains(gone));
+            gone.retain(|&gone| room.known.insert(gone));
             room.gone.extend(gone);
         }
         if room.gone.len() == known {
@@ -159,7 +161,9 @@ impl Planner<'_> {
 #[derive(Debug, Default)]
 pub(super) struct MadeRoom {
     rounds: u32,
+    /// In the order in which they were found.
     gone: Vec<Gone>,
+    known: HashSet<Gone>,
     reserves: Vec<Reserve>,
 }
 
