@@ -245,7 +245,8 @@ fn bad_files_are_one_clear_error_each() {
     }
     fs::create_dir(at("folder")).unwrap();
     assert!(fail(&[&at("folder"), "-o", &at("out")], &directory).contains("no SavedModel"));
-    assert!(fail(&[&at("missing"), "-o", &at("out")], &directory).contains("cannot be read"));
+    let error = fail(&[&at("missing"), "-o", &at("out")], &directory);
+    assert!(error.contains("cannot be read") && error.matches("No such file").count() == 1, "{error}");
     let error = fail(&[MODEL, "-o", &at("no/such/folder/out")], &directory);
     assert!(error.contains("cannot be written"), "{error}");
 }

@@ -11,7 +11,7 @@ pub(super) const SCHEMA: u32 = 1;
 #[non_exhaustive]
 pub enum CostFileError {
     /// It is no JSON, or its fields are not those of such a file.
-    #[error("{name}: is no {what}: {source}")]
+    #[error("{name}: is no {what}")]
     Json {
         /// The file.
         name: String,

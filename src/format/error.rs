@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use super::Kind;
 use super::wire::WireError;
 
-/// Why a model could not be read or written. Each message names the file and says what was found there.
+/// Why a model could not be read or written. Each message names the file and says what was found there; what made it so is its source.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
     /// The operating system refused to read the file.
-    #[error("{name}: cannot be read: {source}")]
+    #[error("{name}: cannot be read")]
     Read {
         /// The file, as the user named it.
         name: String,
@@ -18,7 +18,7 @@ pub enum FormatError {
         source: io::Error,
     },
     /// The operating system refused to write the output.
-    #[error("{}: cannot be written: {source}", path.display())]
+    #[error("{}: cannot be written", path.display())]
     Write {
         /// The output.
         path: PathBuf,
@@ -70,7 +70,7 @@ pub enum FormatError {
         field: &'static str,
     },
     /// A protobuf part other than a node that does not decode.
-    #[error("{name}: cannot decode {part}: {source}")]
+    #[error("{name}: cannot decode {part}")]
     Decode {
         /// The file.
         name: String,

@@ -179,7 +179,7 @@ pub enum OrderReason {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// Not a plan.
-    #[error("{name}: is no plan: {source}")]
+    #[error("{name}: is no plan")]
     Syntax {
         /// The file.
         name: String,

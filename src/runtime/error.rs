@@ -80,7 +80,7 @@ pub enum RuntimeError {
         status: Status,
     },
     /// The temporary link to the library could not be made.
-    #[error("cannot link to TensorFlow from a temporary directory: {source}")]
+    #[error("cannot link to TensorFlow from a temporary directory")]
     Link {
         /// The operating system's reason.
         source: io::Error,
