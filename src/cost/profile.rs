@@ -165,10 +165,15 @@ fn built_in() -> &'static [DeviceProfile] {
 mod tests {
     use super::*;
 
+    /// What the tools say of a profile, causes and all.
+    fn refusal(name: &str, json: &str) -> String {
+        format!("{:#}", anyhow::Error::from(DeviceProfile::from_json(name, json.as_bytes()).unwrap_err()))
+    }
+
     fn edited(field: &str, value: Value) -> String {
         let mut json = DeviceProfile::built_in("a100").unwrap().to_json();
         json[field] = value;
-        DeviceProfile::from_json("mine.json", json.to_string().as_bytes()).unwrap_err().to_string()
+        refusal("mine.json", &json.to_string())
     }
 
     #[test]
@@ -205,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_is_no_profile_is_refused() {
-        let error = |json: &str| DeviceProfile::from_json("it", json.as_bytes()).unwrap_err().to_string();
+        let error = |json: &str| refusal("it", json);
         assert!(error("{\"schema\": 1}").contains("missing field `name`"));
         assert!(error("{}").contains("field \"schema\" is null"));
         assert!(error("[1]").starts_with("it: is no device profile"));
