@@ -138,7 +138,7 @@ fn variables_with_memory_of_their_own_do_not_part_the_pool() {
     assert!(planned.unwrap().status.success());
     let mut plan: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     assert!(plan["initial_values"].as_array().unwrap().len() > 100);
-    let flags = ["--device", "soft:231MiB", "--plan", &path];
+    let flags = ["--device", "soft:229MiB", "--plan", &path];
     let original = train(&RESNET, &["--device", "soft"]);
     assert_eq!(train(&RESNET, &flags)["losses"], original["losses"]);
     plan.as_object_mut().unwrap().remove("initial_values");
