@@ -159,6 +159,36 @@ fn constants_come_when_they_may() {
     checked.unwrap();
 }
 
+/// TensorFlow computes nothing beforehand from a constant that it has to copy to the GPU first, as one of `int32`, which lies on the host.
+#[test]
+fn what_reads_a_constant_of_the_host_runs_in_each_step() {
+    let mut nodes = Nodes::default();
+    nodes.placeholder("x", &[4]);
+    for (name, dtype, cast) in [("whole", 3, "from_host"), ("real", 1, "from_gpu")] {
+        let value = TensorProto {
+            dtype,
+            tensor_shape: Some(shape(&[4])),
+            tensor_content: vec![0; 16],
+            ..TensorProto::default()
+        };
+        let attrs = [("dtype", attr_type(dtype)), ("value", Value::Tensor(value))];
+        nodes.add(name, "Const", &[], &attrs).declares(name, &[4]);
+        let attrs = [("SrcT", attr_type(dtype)), ("DstT", attr_type(1))];
+        nodes.add(cast, "Cast", &[name], &attrs).declares(cast, &[4]);
+    }
+    let float = || attr_type(1);
+    nodes.add("sum", "AddV2", &["from_host", "from_gpu"], &[("T", float())]).declares("sum", &[4]);
+    nodes.add("end", "Mul", &["x", "sum"], &[("T", float())]).declares("end", &[4]);
+    nodes.add(random_graph::TRAIN_OP, "NoOp", &["^end"], &[]);
+    let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
+        let graph = outline.analysis().graph;
+        let runs = |name: &str| outline.order().iter().any(|&node| graph.name(node) == name);
+        prop_assert!(runs("from_host") && !runs("from_gpu"));
+        Ok(())
+    });
+    checked.unwrap();
+}
+
 /// Who is made to wait for a constant waits for what that waits for: as what starts a copy, the constant is as good as any op.
 #[test]
 fn constants_hold_back_whoever_waits_for_them() {

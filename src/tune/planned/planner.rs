@@ -110,7 +110,7 @@ impl Planner<'_> {
         let place = self.place_of(&program, draft, shortage)?;
         let means = MEANS[room.rounds as usize % MEANS.len()];
         room.rounds += 1;
-        let known = room.gone.len();
+        let before = room.gone.len();
         if means != Means::Reserve {
             let mut gone = holes::hole(residence, &program, shortage, place);
             if means == Means::HoleWithoutIslands {
@@ -119,7 +119,7 @@ impl Planner<'_> {
             gone.retain(|&gone| room.known.insert(gone));
             room.gone.extend(gone);
         }
-        if room.gone.len() == known {
+        if room.gone.len() == before {
             let round = (room.reserves.len() as u32).min(3);
             let width = (self.course.order.len() as u32 / 128).max(4) << round;
             let budget = judge.machine().memory_bytes(shortage.gpu)? as i64;
@@ -161,8 +161,9 @@ impl Planner<'_> {
 #[derive(Debug, Default)]
 pub(super) struct MadeRoom {
     rounds: u32,
-    /// In the order in which they were found.
+    /// In the order in which they were found, which is that in which they leave.
     gone: Vec<Gone>,
+    /// The same, to be asked whether one is there.
     known: HashSet<Gone>,
     reserves: Vec<Reserve>,
 }
