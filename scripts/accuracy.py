@@ -47,8 +47,6 @@ class Plan:
     # None: the graph as it is.
     flags: tuple | None
     quick: bool = False
-    # Whether the least memory is looked for.
-    limit: bool = False
 
 
 MODELS = (
@@ -61,8 +59,8 @@ MODELS = (
 )
 
 PLANS = (
-    Plan("as it is", None, quick=True, limit=True),
-    Plan("1/1/0/0", ("--swapout-threshold", "1", "--swapin-ahead", "1"), quick=True, limit=True),
+    Plan("as it is", None, quick=True),
+    Plan("1/1/0/0", ("--swapout-threshold", "1", "--swapin-ahead", "1"), quick=True),
     Plan("1/1/0/3", ("--swapout-threshold", "1", "--swapin-ahead", "1", "--sync-mode", "3")),
     Plan("20/5/10/0", ("--swapout-threshold", "20", "--swapin-ahead", "5", "--swapin-groupby", "10")),
 )
@@ -233,7 +231,7 @@ def main():
         for plan in PLANS:
             if args.quick and not plan.quick:
                 continue
-            table.rows.append(compare(tools, model, plan, args.limits and plan.limit))
+            table.rows.append(compare(tools, model, plan, args.limits))
             print(f"{model.name}, {plan.name}: peak {compared(table.rows[-1].peak)}", file=sys.stderr)
     text = table.markdown() + "\n" + table.summary()
     print(text, end="")

@@ -1,7 +1,9 @@
 //! Plans are judged by simulating them.
 
+use std::convert::Infallible;
 use std::ops::Range;
 
+use super::least_memory::least_memory;
 use crate::plan::Draft;
 use crate::simulate::{CHUNK_BYTES, Machine, NoObserver, OutOfMemory, Outcome, Outline, Program, simulate};
 
@@ -179,25 +181,20 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// The least memory in bytes in which a step with a plan runs on one GPU (the others have as much), fragmentation included;
+    /// The least memory in bytes from which on a step with a plan runs on one GPU (the others have as much), fragmentation included;
     /// to within a thousandth, or a chunk.
-    ///
-    /// What fits is not quite monotone in the memory; this is a least memory above which all that were tried fit.
     pub fn least_memory(&mut self, draft: &Draft) -> u64 {
         let program = Program::new(self.outline, draft);
-        let mut fits = |bytes: u64| {
+        let mut run = |memory_bytes: Vec<u64>| {
             self.simulations += 1;
-            simulate(&program, &self.machine.with_memory(vec![bytes]), &mut NoObserver).is_ok()
+            simulate(&program, &self.machine.with_memory(memory_bytes), &mut NoObserver)
         };
-        let (mut low, mut high) = (0, CHUNK_BYTES << 20);
-        while !fits(high) && high < MOST_BYTES {
-            (low, high) = (high, high * 2);
-        }
-        while high - low > (high / 1000).max(CHUNK_BYTES) {
-            let middle = low + (high - low) / 2;
-            if fits(middle) { high = middle } else { low = middle }
-        }
-        high
+        let unlimited = run(Vec::new()).unwrap_or_default();
+        let peak = unlimited.gpus.iter().map(|gpu| gpu.peak_bytes).max().unwrap_or(0);
+        let nearness = |bytes: u64| (bytes / 1000).max(CHUNK_BYTES);
+        let Ok::<_, Infallible>(least) =
+            least_memory(peak, MOST_BYTES, nearness, |bytes| Ok(run(vec![bytes]).is_ok()));
+        least.map_or(MOST_BYTES, |least| least.enough_bytes)
     }
 
     /// How many plans were judged.

@@ -6,12 +6,14 @@
 pub mod accuracy;
 mod by_levels;
 mod judge;
+mod least_memory;
 pub mod planned;
 mod rank;
 mod tflms;
 
 pub use by_levels::{LevelPlan, LevelTuning, tune_by_levels};
 pub use judge::Judge;
+pub use least_memory::{LeastMemory, least_memory};
 pub use planned::Planned;
 pub use tflms::Tflms;
 

@@ -7,13 +7,14 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 use tf_lms::cli::{Failure, Size};
 use tf_lms::train::DeviceChoice;
+use tf_lms::tune::least_memory;
 
 use crate::again::{self, Flags};
 use crate::args::Args;
 use crate::tasks::print;
 
-/// The search ends when the bounds are this near: a fiftieth, or 256 KiB.
-const NEAR: u64 = 50;
+/// The search ends when the bounds are this near: a sixty-fourth, or 256 KiB.
+const NEAR: u64 = 64;
 const LEAST_DISTANCE: u64 = 256 << 10;
 /// Where the search begins if nothing else is said.
 const PLENTY: u64 = 16 << 30;
@@ -23,9 +24,9 @@ struct Limit {
     schema: u32,
     model: String,
     rewritten: bool,
-    /// The least memory in which it trained.
+    /// The least memory in which it trained; so it did in all larger ones that were tried.
     trains_bytes: u64,
-    /// The most memory in which it did not.
+    /// A smaller one in which it did not; zero if there is none.
     fails_bytes: u64,
     probes: Vec<Probe>,
 }
@@ -62,29 +63,13 @@ pub fn find_limit(args: &Args) -> anyhow::Result<()> {
         device => Some(device.clone()),
     };
     let start = start.context("a device without memory")?;
-    // A first guess from what was in use with plenty; the pool needs a little more.
     let peak = search.peak(&start, is_soft)?;
+    // Without a limit of its own there may be less than is asked for, which then fails too.
     let most = start.memory().unwrap_or(peak.saturating_mul(2));
-    let (mut trains, mut fails) = (most, 0);
-    let mut guess = peak + peak / 16;
-    while trains - fails > (trains / NEAR).max(LEAST_DISTANCE) {
-        let limit = if fails < guess && guess < trains { guess } else { fails + (trains - fails) / 2 };
-        match search.probe(limit)? {
-            true => {
-                trains = limit;
-                // Go down by steps until something fails, then halve.
-                guess = if fails == 0 { limit - limit / 8 } else { 0 };
-            }
-            false => {
-                fails = limit;
-                guess = if trains == most { limit + limit / 8 } else { 0 };
-            }
-        }
-    }
-    // Without a limit of its own the upper bound was only a guess.
-    if trains == most && start.memory().is_none() && !search.probe(most)? {
+    let nearness = |bytes: u64| (bytes / NEAR).max(LEAST_DISTANCE);
+    let Some(found) = least_memory(peak, most, nearness, |limit| search.probe(limit))? else {
         bail!("does not train in {}, although it took {} without a limit", Size(most), Size(peak));
-    }
+    };
     let name = args.model.source().name();
     let rewritten = args.rewrites();
     print(
@@ -93,8 +78,8 @@ pub fn find_limit(args: &Args) -> anyhow::Result<()> {
             schema: 1,
             model: name,
             rewritten,
-            trains_bytes: trains,
-            fails_bytes: fails,
+            trains_bytes: found.enough_bytes,
+            fails_bytes: found.too_little_bytes,
             probes: search.probes,
         },
     )
