@@ -13,7 +13,7 @@ mod tflms;
 
 pub use by_levels::{LevelPlan, LevelTuning, tune_by_levels};
 pub use judge::Judge;
-pub use least_memory::{LeastMemory, least_memory};
+pub use least_memory::{LeastMemory, first_guess, least_memory};
 pub use planned::Planned;
 pub use tflms::Tflms;
 

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 use tf_lms::cli::{Failure, Size};
 use tf_lms::train::DeviceChoice;
-use tf_lms::tune::least_memory;
+use tf_lms::tune::{first_guess, least_memory};
 
 use crate::again::{self, Flags};
 use crate::args::Args;
@@ -67,7 +67,7 @@ pub fn find_limit(args: &Args) -> anyhow::Result<()> {
     // Without a limit of its own there may be less than is asked for, which then fails too.
     let most = start.memory().unwrap_or(peak.saturating_mul(2));
     let nearness = |bytes: u64| (bytes / NEAR).max(LEAST_DISTANCE);
-    let Some(found) = least_memory(peak, most, nearness, |limit| search.probe(limit))? else {
+    let Some(found) = least_memory(first_guess(peak), most, nearness, |limit| search.probe(limit))? else {
         bail!("does not train in {}, although it took {} without a limit", Size(most), Size(peak));
     };
     let name = args.model.source().name();

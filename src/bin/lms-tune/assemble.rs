@@ -57,6 +57,7 @@ impl Facts<'_> {
             peak_after: peak(outcome),
             least_memory_before: judge.least_memory(&Draft::default()),
             least_memory_after: judge.least_memory(draft),
+            least_memory_whenever_copies_end: judge.least_memory_whenever_copies_end(draft),
             error_bound: accuracy::PEAK_ERROR,
             swapout_bytes: devices.iter().map(|device| device.swapout_bytes).sum(),
             swapin_bytes: devices.iter().map(|device| device.swapin_bytes).sum(),

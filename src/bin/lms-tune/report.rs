@@ -14,6 +14,9 @@ const SCHEMA: u32 = 1;
 /// TensorFlow's own limit on pinned host memory for copies, unless a variable says otherwise.
 const PINNED_POOL_BYTES: u64 = 64 << 30;
 
+/// Two memories that differ by less than one part in so many are told as one.
+const WORTH_TELLING_PARTS: u64 = 100;
+
 /// The variable that says otherwise, in MiB.
 const PINNED_POOL_VARIABLE: &str = "TF_GPU_HOST_MEM_LIMIT_IN_MB";
 
@@ -40,6 +43,8 @@ pub struct Report {
     /// The least memory in which a step runs, the pool's fragmentation included.
     pub least_memory_before: u64,
     pub least_memory_after: u64,
+    /// The latter also if copies are slower, faster or less even than the profile says.
+    pub least_memory_whenever_copies_end: u64,
     /// The worst error of a predicted peak that was seen, as a part of it.
     pub error_bound: f64,
     pub swapout_bytes: u64,
@@ -245,12 +250,15 @@ impl Display for Report {
             )?;
             writeln!(f, "  {:<20} {}", "host memory", Size(self.host_bytes))?;
         }
-        let least = [self.least_memory_before, self.least_memory_after].map(Size);
+        write!(f, "  {:<20} {}", "least that suffices", Size(self.least_memory_before))?;
         if changed {
-            writeln!(f, "  {:<20} {} before, {} after", "least that suffices", least[0], least[1])?;
-        } else {
-            writeln!(f, "  {:<20} {}", "least that suffices", least[0])?;
+            let (least, whenever) = (self.least_memory_after, self.least_memory_whenever_copies_end);
+            write!(f, " before, {} after", Size(least))?;
+            if whenever > least + least / WORTH_TELLING_PARTS {
+                write!(f, ", {} whenever copies end", Size(whenever))?;
+            }
         }
+        writeln!(f)?;
         let slowdown = self.step_seconds_after / self.step_seconds_before - 1.0;
         write!(f, "  {:<20} {:.1} ms", "step", self.step_seconds_before * 1e3)?;
         if changed {
