@@ -263,6 +263,31 @@ fn a_plan_fits_whatever_copies_take() {
     assert!(tried > 200 && failed * 20 <= tried, "{failed} of {tried} runs were out of memory");
 }
 
+/// With more memory everything comes to lie elsewhere. A plan that fits only in what it may count on is of no use where there is more.
+#[test]
+fn a_plan_fits_in_more_memory_too() {
+    let profile = DeviceProfile::built_in("h100").unwrap();
+    let mut tried = 0;
+    let mut failed = Vec::new();
+    with_resnet(|_, outline, peak| {
+        for percent in (20..60).step_by(2) {
+            let memory = peak / 100 * percent;
+            let budget = Machine::new(profile, 1, vec![memory]).with_whole_memory(vec![memory + memory / 12]);
+            let found = planned(true).find(&mut Judge::new(outline, &budget)).unwrap();
+            let Some(found) = found else { continue };
+            let program = Program::new(outline, &found.draft);
+            for part in [0.0, 0.25, 0.5, 0.75, 1.0] {
+                tried += 1;
+                let machine = budget.with_part_of_the_rest(part);
+                if simulate(&program, &machine, &mut NoObserver).is_err() {
+                    failed.push((percent, part));
+                }
+            }
+        }
+    });
+    assert!(tried > 50 && failed.is_empty(), "of {tried} runs these were out of memory: {failed:?}");
+}
+
 /// A plan that leaves room for the allocator has more leave than must. Of what it has leave in the end, hardly anything could stay and make
 /// the step shorter.
 #[test]

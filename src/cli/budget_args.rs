@@ -180,7 +180,12 @@ impl BudgetArgs {
     ///
     /// As [`BudgetArgs::memory`].
     pub fn machine(&self, profile: &DeviceProfile, gpus: usize) -> anyhow::Result<Machine> {
-        let usable = self.memory()?.into_iter().map(|bytes| self.usable_bytes(bytes)).collect();
-        Ok(Machine::new(profile, gpus, usable))
+        Ok(self.machine_of(profile, gpus, &self.memory()?))
+    }
+
+    /// The machine whose GPUs have so many bytes, with the memory that a plan may count on.
+    pub fn machine_of(&self, profile: &DeviceProfile, gpus: usize, memory: &[u64]) -> Machine {
+        let usable = memory.iter().map(|&bytes| self.usable_bytes(bytes)).collect();
+        Machine::new(profile, gpus, usable).with_whole_memory(memory.to_vec())
     }
 }

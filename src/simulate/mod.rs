@@ -33,6 +33,8 @@ use crate::cost::DeviceProfile;
 pub struct Machine {
     /// The memory of each GPU in bytes, the last for all further ones; without any, memory has no end and is only counted.
     pub memory: Vec<u64>,
+    /// What the GPUs have if that is only what a plan may count on.
+    pub whole_memory: Vec<u64>,
     /// What the host needs to launch an op.
     pub host_op_seconds: f64,
     /// Rate of copies to the host.
@@ -69,6 +71,7 @@ impl Machine {
     pub fn new(profile: &DeviceProfile, gpus: usize, memory: Vec<u64>) -> Machine {
         let sharing = gpus.clamp(1, profile.gpus_per_link.max(1) as usize) as f64;
         Machine {
+            whole_memory: memory.clone(),
             memory,
             host_op_seconds: if profile.synchronous_kernels {
                 HOST_OP_SECONDS
@@ -90,6 +93,7 @@ impl Machine {
     fn idle() -> Machine {
         Machine {
             memory: Vec::new(),
+            whole_memory: Vec::new(),
             host_op_seconds: 0.0,
             out_bytes_per_second: f64::INFINITY,
             in_bytes_per_second: f64::INFINITY,
@@ -103,7 +107,21 @@ impl Machine {
 
     /// The same with another memory.
     pub fn with_memory(&self, memory: Vec<u64>) -> Machine {
-        Machine { memory, ..self.clone() }
+        Machine { whole_memory: memory.clone(), memory, ..self.clone() }
+    }
+
+    /// The same if the GPUs have more than a plan may count on.
+    pub fn with_whole_memory(self, whole_memory: Vec<u64>) -> Machine {
+        Machine { whole_memory, ..self }
+    }
+
+    /// The same with a part of what its GPUs have beyond what a plan may count on.
+    pub fn with_part_of_the_rest(&self, part: f64) -> Machine {
+        let rest = |(&memory, &whole): (&u64, &u64)| whole.saturating_sub(memory);
+        let rests = self.memory.iter().zip(&self.whole_memory).map(rest);
+        let memory =
+            self.memory.iter().zip(rests).map(|(&memory, rest)| memory + (rest as f64 * part) as u64);
+        self.with_memory(memory.collect())
     }
 
     /// The same with copies that take so many times as long.

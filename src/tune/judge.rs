@@ -7,28 +7,50 @@ use super::least_memory::{first_guess, least_memory};
 use crate::plan::Draft;
 use crate::simulate::{CHUNK_BYTES, Machine, NoObserver, OutOfMemory, Outcome, Outline, Program, simulate};
 
-/// How many times slower copies are, and by which chance.
-type Timing = (f64, Option<u64>);
+/// What may be otherwise than predicted.
+#[derive(Debug, Clone, Copy)]
+struct Timing {
+    /// How many times slower copies are.
+    slowness: f64,
+    /// By which chance each is slower or faster than the others.
+    chance: Option<u64>,
+    /// What part there is of the memory that a plan may not count on. With more memory everything comes to lie elsewhere, and not
+    /// always better.
+    rest: f64,
+}
+
+const fn copies(slowness: f64, chance: Option<u64>) -> Timing {
+    Timing { slowness, chance, rest: 0.0 }
+}
+
+const fn memory(rest: f64) -> Timing {
+    Timing { slowness: 1.0, chance: None, rest }
+}
 
 /// With how many of the timings each plan is tried, and how many there are.
 const FIRST_TIMINGS: usize = 4;
-const ALL_TIMINGS: usize = 12;
+const ALL_TIMINGS: usize = 16;
 
-/// How much slower than predicted copies may turn out, with each one by chance again slower or faster, and still a plan must fit.
+/// How much slower than predicted copies may turn out, with each one by chance again slower or faster, or in how much memory, and
+/// still a plan must fit.
 const TIMINGS: [Timing; ALL_TIMINGS] = [
-    (4.0, Some(0)),
-    (2.0, Some(1)),
-    (1.0, Some(2)),
-    (0.5, None),
+    copies(4.0, Some(0)),
+    copies(2.0, Some(1)),
+    copies(1.0, Some(2)),
+    copies(0.5, None),
     // One that was picked among many because it fits may do so by luck.
-    (4.0, Some(4)),
-    (1.0, Some(5)),
-    (2.0, Some(6)),
-    (4.0, Some(7)),
-    (1.0, Some(8)),
-    (2.0, Some(9)),
-    (4.0, Some(10)),
-    (1.0, Some(11)),
+    memory(1.0),
+    copies(4.0, Some(4)),
+    copies(1.0, Some(5)),
+    memory(0.5),
+    copies(2.0, Some(6)),
+    copies(4.0, Some(7)),
+    memory(0.75),
+    copies(1.0, Some(8)),
+    copies(2.0, Some(9)),
+    memory(0.25),
+    copies(4.0, Some(10)),
+    copies(1.0, Some(11)),
 ];
 
 /// No GPU has more.
@@ -136,6 +158,8 @@ impl<'a> Judge<'a> {
         if !is_wanted(&outcome) {
             return Ok(None);
         }
+        // Nothing is copied where nothing is planned, so only the memory differs.
+        let timings = if draft.is_empty() { 0..ALL_TIMINGS } else { timings };
         self.try_timings(&program, self.machine, draft, timings)?;
         Ok(Some(outcome))
     }
@@ -166,12 +190,21 @@ impl<'a> Judge<'a> {
         draft: &Draft,
         timings: Range<usize>,
     ) -> Result<(), OutOfMemory> {
-        if !self.is_careful || draft.is_empty() {
+        if !self.is_careful {
             return Ok(());
         }
         for number in timings {
-            let (slowness, chance) = self.timings[number];
-            let machine = machine.with_slower_copies(slowness).with_uneven_copies(chance);
+            let Timing { slowness, chance, rest } = self.timings[number];
+            let differs = match rest > 0.0 {
+                true => machine.whole_memory != machine.memory,
+                // Nothing is copied where nothing is planned.
+                false => !draft.is_empty(),
+            };
+            if !differs {
+                continue;
+            }
+            let machine =
+                machine.with_part_of_the_rest(rest).with_slower_copies(slowness).with_uneven_copies(chance);
             self.simulations += 1;
             if let Err(shortage) = simulate(program, &machine, &mut NoObserver) {
                 // What one plan ran out of memory with, the next, which is much like it, is tried with first.
@@ -186,22 +219,24 @@ impl<'a> Judge<'a> {
     /// if copies are as fast as the profile says; to within a thousandth, or a chunk. Where there is a budget, it is looked for from there
     /// down: above a budget that a plan was made for, there may be memories that do not suit it.
     pub fn least_memory(&mut self, draft: &Draft) -> u64 {
-        self.least_memory_with(draft, 0..0)
-    }
-
-    /// The same with slower, faster and uneven copies too, as [`Judge::judge`] has them. What a plan without waits needs differs from
-    /// run to run between the two: `mnist_cnn_bN_sgd` with 1/1/0/0 trains or runs out of memory by chance in 91 to 106 MiB.
-    pub fn least_memory_whenever_copies_end(&mut self, draft: &Draft) -> u64 {
-        self.least_memory_with(draft, 0..FIRST_TIMINGS)
-    }
-
-    fn least_memory_with(&mut self, draft: &Draft, timings: Range<usize>) -> u64 {
         let program = Program::new(self.outline, draft);
         self.simulations += 1;
         let unlimited = simulate(&program, &self.machine.with_memory(Vec::new()), &mut NoObserver);
         let gpus = unlimited.unwrap_or_default().gpus;
         let peak = gpus.iter().map(|gpu| gpu.peak_bytes).max().unwrap_or(0);
         let budget = self.machine.memory_bytes(0).unwrap_or(MOST_BYTES);
+        self.least_memory_with(draft, first_guess(peak).min(budget), 0..0)
+    }
+
+    /// The same with slower, faster and uneven copies too, as [`Judge::judge`] has them. What a plan without waits needs differs from
+    /// run to run between the two: `mnist_cnn_bN_sgd` with 1/1/0/0 trains or runs out of memory by chance in 91 to 106 MiB.
+    /// `least_bytes` is what [`Judge::least_memory`] found.
+    pub fn least_memory_whenever_copies_end(&mut self, draft: &Draft, least_bytes: u64) -> u64 {
+        self.least_memory_with(draft, least_bytes, 0..FIRST_TIMINGS)
+    }
+
+    fn least_memory_with(&mut self, draft: &Draft, first_bytes: u64, timings: Range<usize>) -> u64 {
+        let program = Program::new(self.outline, draft);
         let nearness = |bytes: u64| (bytes / 1000).max(CHUNK_BYTES);
         let is_enough = |bytes| {
             let machine = self.machine.with_memory(vec![bytes]);
@@ -209,8 +244,7 @@ impl<'a> Judge<'a> {
             let runs = simulate(&program, &machine, &mut NoObserver).is_ok();
             Ok(runs && self.try_timings(&program, &machine, draft, timings.clone()).is_ok())
         };
-        let Ok::<_, Infallible>(least) =
-            least_memory(first_guess(peak).min(budget), MOST_BYTES, nearness, is_enough);
+        let Ok::<_, Infallible>(least) = least_memory(first_bytes, MOST_BYTES, nearness, is_enough);
         least.map_or(MOST_BYTES, |least| least.enough_bytes)
     }
 

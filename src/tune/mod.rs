@@ -141,7 +141,7 @@ const MISS_PARTS: u64 = 40;
 const MOST_MISSES: u32 = 8;
 
 /// The least memory of a GPU for which a strategy finds a plan, to within a hundredth; none if there is none for any memory. `machine`
-/// is what the graph runs on, whatever its memory.
+/// is what the graph runs on, whatever its memory; `whole` is what a GPU has of which a plan may count on so many bytes.
 ///
 /// A plan that is tight ([`Tuning::is_tight`]) counts only if there is no other: by experience it does not train in the memory that it was
 /// made for.
@@ -155,6 +155,7 @@ pub fn least_budget(
     outline: &Outline,
     machine: &Machine,
     strategy: &mut dyn Strategy,
+    whole: impl Fn(u64) -> u64,
 ) -> Result<Option<u64>, TflmsError> {
     let original = Program::new(outline, &Draft::default());
     let unlimited = machine.with_memory(Vec::new());
@@ -164,7 +165,10 @@ pub fn least_budget(
     // The pool needs more than the peak.
     let as_it_is = Judge::new(outline, machine).least_memory(&Draft::default());
     for is_careful in [true, false] {
-        let mut fits = |bytes| fits(outline, &machine.with_memory(vec![bytes]), strategy, is_careful);
+        let mut fits = |bytes| {
+            let machine = machine.with_memory(vec![bytes]).with_whole_memory(vec![whole(bytes)]);
+            fits(outline, &machine, strategy, is_careful)
+        };
         if !fits(as_it_is)? {
             continue;
         }

@@ -5,6 +5,7 @@ use tf_lms::simulate::Machine;
 /// One with so much memory on each GPU, or without end of it.
 pub fn machine(memory: Vec<u64>) -> Machine {
     Machine {
+        whole_memory: memory.clone(),
         memory,
         host_op_seconds: 1e-6,
         out_bytes_per_second: 1e9,

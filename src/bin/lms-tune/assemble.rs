@@ -45,6 +45,7 @@ impl Facts<'_> {
         let is_of_host = |tensor| placement.output(tensor) == Place::Host;
         let devices = self.devices();
         let mut judge = Judge::new(self.outline, self.machine);
+        let least_memory_after = judge.least_memory(draft);
         let mut report = Report {
             schema: Report::schema(),
             verdict: *verdict,
@@ -56,8 +57,9 @@ impl Facts<'_> {
             peak_before: peak(&tuning.before),
             peak_after: peak(outcome),
             least_memory_before: judge.least_memory(&Draft::default()),
-            least_memory_after: judge.least_memory(draft),
-            least_memory_whenever_copies_end: judge.least_memory_whenever_copies_end(draft),
+            least_memory_after,
+            least_memory_whenever_copies_end: judge
+                .least_memory_whenever_copies_end(draft, least_memory_after),
             error_bound: accuracy::PEAK_ERROR,
             swapout_bytes: devices.iter().map(|device| device.swapout_bytes).sum(),
             swapin_bytes: devices.iter().map(|device| device.swapin_bytes).sum(),

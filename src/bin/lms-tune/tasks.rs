@@ -44,8 +44,7 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
         false => args.budget.memory()?,
         true => vec![least_memory(args, &outline, profile, &mut *strategy)?],
     };
-    let usable = memory.iter().map(|&bytes| args.budget.usable_bytes(bytes)).collect();
-    let machine = Machine::new(profile, placement.gpus().len(), usable);
+    let machine = args.budget.machine_of(profile, placement.gpus().len(), &memory);
     let given = args.plan.as_deref().map(|path| Given::read(path, &subject, &graph, args)).transpose()?;
     let tuning = match &given {
         None => tune::tune(&outline, &machine, &mut *strategy)?,
@@ -129,7 +128,7 @@ fn least_memory(
         return Err(Failure::Usage.error("--gpu-mem: min stands alone"));
     }
     let machine = Machine::new(profile, outline.placement().gpus().len(), Vec::new());
-    let least = tune::least_budget(outline, &machine, strategy)?;
+    let least = tune::least_budget(outline, &machine, strategy, |bytes| args.budget.memory_for(bytes))?;
     let bytes = least.with_context(|| "no plan was found for any memory")?;
     Ok(args.budget.memory_for(bytes))
 }

@@ -58,6 +58,7 @@ pub(super) fn with_chain<T>(
     let outline = Outline::new(&analysis, &placement, cost).unwrap();
     let machine = Machine {
         memory: Vec::new(),
+        whole_memory: Vec::new(),
         host_op_seconds: 1e-5,
         out_bytes_per_second: (1 << 30) as f64,
         in_bytes_per_second: (1 << 30) as f64,
