@@ -69,39 +69,43 @@ pub fn least_memory<E>(
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-    use std::ops::Range;
 
     use proptest::prelude::*;
 
     use super::*;
 
-    /// What is found if the bytes in some ranges are too little.
-    fn search(first: u64, most: u64, too_little: &[Range<u64>]) -> Option<LeastMemory> {
-        let is_enough = |bytes| Ok(!too_little.iter().any(|range| range.contains(&bytes)));
-        let Ok::<_, Infallible>(found) = least_memory(first, most, |bytes| bytes / 1000, is_enough);
+    const MIB: u64 = 1 << 20;
+
+    /// What is found, to a thousandth, if some bytes are too little.
+    fn search(first: u64, most: u64, is_too_little: impl Fn(u64) -> bool) -> Option<LeastMemory> {
+        let Ok::<_, Infallible>(found) =
+            least_memory(first, most, |bytes| bytes / 1000, |bytes| Ok(!is_too_little(bytes)));
         found
+    }
+
+    fn is_near(found: Option<LeastMemory>, bytes: u64) -> bool {
+        found.is_some_and(|found| found.enough_bytes.abs_diff(bytes) <= bytes / 1000)
     }
 
     #[test]
     fn the_first_bound_below_the_beginning() {
-        let found = search(100 << 20, 1 << 50, &[0..(84 << 20), (90 << 20)..(93 << 20)]).unwrap();
-        assert!(found.enough_bytes.abs_diff(93 << 20) <= (93 << 20) / 1000, "{found:?}");
-        let found = search(88 << 20, 1 << 50, &[0..(84 << 20), (90 << 20)..(93 << 20)]).unwrap();
-        assert!(found.enough_bytes.abs_diff(84 << 20) <= (84 << 20) / 1000, "{found:?}");
+        let with_a_gap = |bytes| bytes < 84 * MIB || (90 * MIB..93 * MIB).contains(&bytes);
+        assert!(is_near(search(100 * MIB, 1 << 50, with_a_gap), 93 * MIB));
+        assert!(is_near(search(88 * MIB, 1 << 50, with_a_gap), 84 * MIB));
     }
 
     #[test]
     fn more_than_expected() {
-        let found = search(10 << 20, 1 << 50, &[0..(300 << 20)]).unwrap();
-        assert!(found.enough_bytes.abs_diff(300 << 20) <= (300 << 20) / 1000, "{found:?}");
-        assert_eq!(search(10 << 20, 200 << 20, &[0..(300 << 20)]), None);
+        let much = |bytes| bytes < 300 * MIB;
+        assert!(is_near(search(10 * MIB, 1 << 50, much), 300 * MIB));
+        assert_eq!(search(10 * MIB, 200 * MIB, much), None);
     }
 
     #[test]
     fn nothing_is_too_little() {
-        let found = search(10 << 20, 1 << 50, &[]).unwrap();
+        let found = search(10 * MIB, 1 << 50, |_| false).unwrap();
         assert_eq!((found.enough_bytes, found.too_little_bytes), (1, 0));
-        assert_eq!(search(0, 0, &[]).unwrap().enough_bytes, 0);
+        assert_eq!(search(0, 0, |_| false).unwrap().enough_bytes, 0);
     }
 
     proptest! {
@@ -113,10 +117,9 @@ mod tests {
             gap in 0u64..1 << 40,
             width in 0u64..1 << 36,
         ) {
-            let too_little = [0..bound, gap..gap + width];
-            let found = search(first, 1 << 50, &too_little).unwrap();
-            let is_enough = |bytes| !too_little.iter().any(|range| range.contains(&bytes));
-            prop_assert!(is_enough(found.enough_bytes) && !is_enough(found.too_little_bytes));
+            let is_too_little = |bytes| bytes < bound || (gap..gap + width).contains(&bytes);
+            let found = search(first, 1 << 50, is_too_little).unwrap();
+            prop_assert!(!is_too_little(found.enough_bytes) && is_too_little(found.too_little_bytes));
             prop_assert!(found.enough_bytes - found.too_little_bytes <= (found.enough_bytes / 1000).max(1));
         }
     }
