@@ -23,7 +23,7 @@ use tf_lms::plan::{Analysis, Draft, NodeOrder, OrderReason, TensorSwap, TensorUs
 use tf_lms::proto::tensorflow::TensorProto;
 use tf_lms::proto::tensorflow::attr_value::Value;
 use tf_lms::shape::{Shapes, Sizes};
-use tf_lms::simulate::{NoObserver, OpCost, Origin, Outline, Program, floors, simulate};
+use tf_lms::simulate::{NoObserver, Observer, OpCost, Origin, Outline, Program, floors, simulate};
 use tf_lms::tune::Judge;
 
 fn parameters() -> impl Strategy<Value = tflms::Parameters> {
@@ -159,7 +159,8 @@ fn constants_come_when_they_may() {
     checked.unwrap();
 }
 
-/// TensorFlow computes nothing beforehand from a constant that it has to copy to the GPU first, as one of `int32`, which lies on the host.
+/// TensorFlow computes nothing beforehand from a constant that it has to copy to the GPU first, as one of `int32`, which lies on the
+/// host. Its copy is among the first, as it begins with the GPU's ops, and what is fed with the host's.
 #[test]
 fn what_reads_a_constant_of_the_host_runs_in_each_step() {
     let mut nodes = Nodes::default();
@@ -176,17 +177,35 @@ fn what_reads_a_constant_of_the_host_runs_in_each_step() {
         let attrs = [("SrcT", attr_type(dtype)), ("DstT", attr_type(1))];
         nodes.add(cast, "Cast", &[name], &attrs).declares(cast, &[4]);
     }
-    let float = || attr_type(1);
-    nodes.add("sum", "AddV2", &["from_host", "from_gpu"], &[("T", float())]).declares("sum", &[4]);
-    nodes.add("end", "Mul", &["x", "sum"], &[("T", float())]).declares("end", &[4]);
+    let float = || [("T", attr_type(1))];
+    nodes.add("of_fed", "Relu", &["x"], &float()).declares("of_fed", &[4]);
+    nodes.add("sum", "AddV2", &["from_host", "from_gpu"], &float()).declares("sum", &[4]);
+    nodes.add("end", "Mul", &["of_fed", "sum"], &float()).declares("end", &[4]);
     nodes.add(random_graph::TRAIN_OP, "NoOp", &["^end"], &[]);
     let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
         let graph = outline.analysis().graph;
-        let runs = |name: &str| outline.order().iter().any(|&node| graph.name(node) == name);
-        prop_assert!(runs("from_host") && !runs("from_gpu"));
+        let mut launched = Launched::default();
+        let program = Program::new(outline, &Draft::default());
+        simulate(&program, &machine(Vec::new()), &mut launched).unwrap();
+        let turn = |name: &str| {
+            let entry = outline.order().iter().find(|&&node| graph.name(node) == name);
+            entry.map(|&node| launched.0.iter().position(|&op| Some(op) == outline.entry(node)).unwrap())
+        };
+        prop_assert_eq!(turn("from_gpu"), None);
+        prop_assert!(turn("from_host").unwrap() < turn("of_fed").unwrap());
         Ok(())
     });
     checked.unwrap();
+}
+
+/// The ops of a step as they are launched.
+#[derive(Default)]
+struct Launched(Vec<u32>);
+
+impl Observer for Launched {
+    fn launch(&mut self, op: u32, _: f64, _: f64) {
+        self.0.push(op);
+    }
 }
 
 /// Who is made to wait for a constant waits for what that waits for: as what starts a copy, the constant is as good as any op.

@@ -266,6 +266,10 @@ impl<'a> Builder<'a> {
         let content_bytes = sizes.bytes(tensor).unwrap_or(0);
         let output = Some((content_bytes, Buffer::Persistent));
         let op = self.add(Origin::Op(producer), place, place, false, output);
+        // One of a GPU begins with that GPU's ops, wherever its value lies.
+        let runs_on = outline.placement.op(producer);
+        let entry = &mut self.ops[op as usize];
+        (entry.from, entry.to) = (runs_on, runs_on);
         self.numbers[tensor.index()] = self.ops[op as usize].first_tensor;
         self.constants.insert(tensor, op);
     }
