@@ -33,7 +33,7 @@ use crate::cost::DeviceProfile;
 pub struct Machine {
     /// The memory of each GPU in bytes, the last for all further ones; without any, memory has no end and is only counted.
     pub memory: Vec<u64>,
-    /// What the GPUs have if that is only what a plan may count on.
+    /// What the GPUs really have, if `memory` is only what a plan may count on; else the same.
     pub whole_memory: Vec<u64>,
     /// What the host needs to launch an op.
     pub host_op_seconds: f64,

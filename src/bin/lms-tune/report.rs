@@ -14,11 +14,11 @@ const SCHEMA: u32 = 1;
 /// TensorFlow's own limit on pinned host memory for copies, unless a variable says otherwise.
 const PINNED_POOL_BYTES: u64 = 64 << 30;
 
-/// Two memories that differ by less than one part in so many are told as one.
-const WORTH_TELLING_PARTS: u64 = 100;
-
 /// The variable that says otherwise, in MiB.
 const PINNED_POOL_VARIABLE: &str = "TF_GPU_HOST_MEM_LIMIT_IN_MB";
+
+/// Two memories that differ by less than one part in so many are told as one.
+const WORTH_TELLING_PARTS: u64 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
