@@ -76,14 +76,19 @@ pub(super) fn islands(
     shortage: &OutOfMemory,
     place: u32,
 ) -> Vec<Gone> {
-    let is_large = |piece: &Piece| piece.bytes >= shortage.wanted_bytes / LARGE_PART;
-    let is_small = |piece: &&Piece| piece.bytes <= shortage.wanted_bytes / SMALL_PART;
-    let among = shortage.pieces.iter().skip_while(|piece| !is_large(piece));
-    let lives = among.filter(is_small).filter_map(|piece| match piece.holder {
+    let small = small_among_large(&shortage.pieces, shortage.wanted_bytes);
+    let lives = small.filter_map(|piece| match piece.holder {
         Holder::Tensor(tensor) => life_of(residence, program, tensor),
         Holder::Nobody | Holder::Other => None,
     });
     lives.filter(|&life| can_be_gone(residence, life, place)).map(|life| Gone { life, place }).collect()
+}
+
+/// The small pieces behind the first large one. What lies before that, at the lowest addresses, is persistent for the most part.
+fn small_among_large(pieces: &[Piece], wanted_bytes: u64) -> impl Iterator<Item = &Piece> {
+    let is_large = move |piece: &&Piece| piece.bytes >= wanted_bytes / LARGE_PART;
+    let is_small = move |piece: &&Piece| piece.bytes <= wanted_bytes / SMALL_PART;
+    pieces.iter().skip_while(move |piece| !is_large(piece)).filter(is_small)
 }
 
 /// Some neighbours in a pool that are free or could be.
@@ -169,6 +174,14 @@ mod tests {
         let found = window(&[(512, Some(0)), (256, None), (256, Some(1)), (1024, None)], 1280);
         assert_eq!((found.bytes, found.cost), (1280, 256));
         assert_eq!(found.pieces, [(256, Some(1)), (1024, None)]);
+    }
+
+    #[test]
+    fn islands_lie_behind_what_is_large() {
+        let sizes = [100, 799, 800, 100, 101, 6400, 1];
+        let pieces = sizes.map(|bytes| Piece { bytes, holder: Holder::Nobody });
+        let found: Vec<u64> = small_among_large(&pieces, 6400).map(|piece| piece.bytes).collect();
+        assert_eq!(found, [100, 1]);
     }
 
     #[test]
