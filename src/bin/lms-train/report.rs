@@ -73,6 +73,19 @@ struct Host {
     last_step_bytes: Option<u64>,
 }
 
+impl Host {
+    fn of(trained: &Trained, now: HostMemory) -> Host {
+        let [first, last] =
+            [trained.host_first, trained.host_last].map(|memory| memory.map(|memory| memory.resident_bytes));
+        Host {
+            // Linux writes its own peak down now and then, and counts by the processor: what was seen may be more.
+            peak_bytes: first.into_iter().chain(last).fold(now.peak_bytes, u64::max),
+            first_step_bytes: first,
+            last_step_bytes: last,
+        }
+    }
+}
+
 impl Report {
     pub fn new(args: &Args, job: &Job, trained: &Trained) -> Report {
         let metadata = trained.metadata.as_ref();
@@ -104,11 +117,7 @@ impl Report {
                 limit_bytes: totals.first().map(|total| total.limit_bytes),
                 peak_bytes: exact.or(sampled),
                 peak_is: exact.map(|_| "exact").or(sampled.map(|_| "sampled")),
-                host: HostMemory::now().map(|now| Host {
-                    peak_bytes: now.peak_bytes,
-                    first_step_bytes: trained.host_first.map(|memory| memory.resident_bytes),
-                    last_step_bytes: trained.host_last.map(|memory| memory.resident_bytes),
-                }),
+                host: HostMemory::now().map(|now| Host::of(trained, now)),
             },
             traffic: Traffic::sum(&gpus),
             plan: job.rewritten.as_ref().map(|rewritten| rewritten.planned),
