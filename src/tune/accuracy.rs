@@ -1,5 +1,5 @@
-//! How far off predictions may be, as a part of what is predicted: the worst error in the table of `docs/accuracy.md`, but for the
-//! one peak that it names, which differs from run to run.
+//! How far off predictions may be, as a part of what is predicted: no error in the table of `docs/accuracy.md` is larger, but for
+//! those that it names, of plans that need more or less from run to run.
 
 /// Of the peak of live memory.
 pub const PEAK_ERROR: f64 = 0.05;

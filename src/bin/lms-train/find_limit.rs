@@ -64,7 +64,7 @@ pub fn find_limit(args: &Args) -> anyhow::Result<()> {
     };
     let start = start.context("a device without memory")?;
     let peak = search.peak(&start, is_soft)?;
-    // Without a limit of its own there may be less than is asked for, which then fails too.
+    // Nobody says how much a GPU without a limit has; if less than this, the probe that asks for it fails like any other.
     let most = start.memory().unwrap_or(peak.saturating_mul(2));
     let nearness = |bytes: u64| (bytes / NEAR).max(LEAST_DISTANCE);
     let Some(found) = least_memory(first_guess(peak), most, nearness, |limit| search.probe(limit))? else {
