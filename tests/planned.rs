@@ -212,6 +212,57 @@ fn what_the_host_has_comes_late() {
     }
 }
 
+/// What is read once more behind two long branches of a GPU, each of which others read who know nothing of the other, and nothing of the
+/// variable that the step updates last. That variable comes first in the file.
+fn with_branches() -> Vec<u8> {
+    const SHAPE: &[i64] = &[64, 64];
+    let float = || type_value(DataType::FLOAT);
+    let mut builder = GraphBuilder { device: "/device:GPU:0".to_string(), ..GraphBuilder::default() };
+    let scalar = || Value::Shape(shape_proto(&[]));
+    let variable = builder.add("VarHandleOp", &[], vec![("dtype", float()), ("shape", scalar())], &[&[]]);
+    let fed = vec![("dtype", float()), ("shape", Value::Shape(shape_proto(SHAPE)))];
+    let input = builder.add("Placeholder", &[], fed, &[SHAPE]);
+    let mut of_two = |op: &str, one: &str, other: &str, shape| {
+        builder.add(op, &[one, other], vec![("T", float())], &[shape])
+    };
+    let first = of_two("MatMul", &input, &input, SHAPE);
+    let mut branches = [first.clone(), first.clone()];
+    for _ in 0..20 {
+        branches = branches.map(|last| of_two("MatMul", &last, &last, SHAPE));
+    }
+    let [one, other] = branches.map(|last| of_two("AddV2", &last, &first, SHAPE));
+    let both = of_two("MatMul", &one, &other, SHAPE);
+    for result in [&one, &other] {
+        builder.add("Tanh", &[result], vec![("T", float())], &[SHAPE]);
+    }
+    let value = builder.add("ReadVariableOp", &[&variable], vec![("dtype", float())], &[&[]]);
+    let scaled = builder.add("Mul", &[&both, &value], vec![("T", float())], &[SHAPE]);
+    let axes = builder.add("Shape", &[&value], vec![("T", float())], &[&[0]]);
+    let sum = builder.add("Sum", &[&scaled, &axes], vec![("T", float())], &[&[]]);
+    builder.add("AssignSubVariableOp", &[&variable, &sum], vec![("dtype", float())], &[]);
+    builder.encode()
+}
+
+/// Who does not need the variables that a step updates at its end may wait for what comes before that, wherever these variables are in
+/// the file.
+#[test]
+fn variables_that_come_early_hold_nothing_up() {
+    let model = Model::from_bytes("two branches", with_branches(), &ReadOptions::default()).unwrap();
+    let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+    let update = graph.node_ids().find(|&node| graph.op(node).name() == "AssignSubVariableOp").unwrap();
+    let train_op = graph.name(update);
+    let check = |outline: &Outline| {
+        // Both branches and what is read once more want four tensors.
+        let budget = machine(vec![64 * 64 * 4 * 7 / 2]);
+        let mut judge = Judge::new(outline, &budget);
+        assert!(judge.judge(&Draft::default()).is_err());
+        let found = planned(false).find(&mut judge).unwrap().expect("a plan");
+        let plan = written(outline, found.draft);
+        carried_out(&model, outline.analysis().graph, &plan, &[train_op]).unwrap();
+    };
+    with_outline(&model, &[train_op], check).unwrap();
+}
+
 const RESNET: &str = "testdata/resnet50_2000_b1.meta";
 
 /// ResNet50, what is known of it, and its peak in bytes.
@@ -286,6 +337,25 @@ fn a_plan_fits_in_more_memory_too() {
         }
     });
     assert!(tried > 50 && failed.is_empty(), "of {tried} runs these were out of memory: {failed:?}");
+}
+
+/// Near what no plan gets below there is not room for more than one op works with.
+#[test]
+fn there_are_plans_little_above_the_floor() {
+    let profile = DeviceProfile::built_in("v100-pcie3").unwrap();
+    with_resnet(|_, outline, peak| {
+        let least = |memory: u64| {
+            let budget = Machine::new(profile, 1, vec![memory]);
+            tune(outline, &budget, &mut Planned::default()).unwrap()
+        };
+        let floor = least(peak / 2).floors[0].memory_bytes;
+        for percent in [115, 120, 130, 140] {
+            let tuning = least(floor / 100 * percent);
+            assert!(!tuning.is_tight, "{percent}% of the floor");
+            let Verdict::FitsWithSwapping(found) = tuning.verdict else { panic!("{percent}% of the floor") };
+            assert!(found.outcome.gpus[0].peak_bytes >= floor);
+        }
+    });
 }
 
 /// A plan that leaves room for the allocator has more leave than must. Of what it has leave in the end, hardly anything could stay and make

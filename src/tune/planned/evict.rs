@@ -10,21 +10,23 @@ use std::collections::BTreeSet;
 
 use super::residence::Residence;
 
-/// More memory is wanted at some place than anything that could leave takes.
+/// More memory is needed at some place than there is, though all that could leave is gone.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shortage;
 
 /// What may leave and what it is worth.
 pub(super) struct Choice<'a> {
-    /// For each GPU how many bytes may be taken at any place.
+    /// For each GPU how many bytes should be taken at most at any place.
     pub limits: &'a [i64],
+    /// For each GPU how many may be taken where nothing more can leave.
+    pub budgets: &'a [i64],
     /// Smaller buffers stay.
     pub least_bytes: u64,
     /// For each life whether it can be made again cheaply.
     pub is_cheap: &'a [bool],
 }
 
-/// Lets buffers leave until all places are within the limits.
+/// Lets buffers leave until all places are within the limits, or as near as they can come.
 pub(super) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Shortage> {
     let course = residence.course;
     // For each place the buffers that are made or read there.
@@ -54,7 +56,12 @@ pub(super) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Sh
         }
         for (gpu, &limit) in choice.limits.iter().enumerate() {
             while residence.rooms[gpu].at(place) > limit {
-                let Some((_, _, life, after)) = waiting[gpu].pop_last() else { return Err(Shortage) };
+                let Some((_, _, life, after)) = waiting[gpu].pop_last() else {
+                    if residence.rooms[gpu].at(place) > choice.budgets[gpu] {
+                        return Err(Shortage);
+                    }
+                    break;
+                };
                 since[life as usize] = None;
                 let absence = residence.possible_absence(life, after);
                 if let Some(absence) = absence.filter(|absence| absence.trigger >= place) {

@@ -209,27 +209,16 @@ fn free_before(course: &Course, holding: Vec<NodeId>) -> Vec<u32> {
     free
 }
 
-/// For each node the place of the first op that it does not need, among those with effects, or to be fed, that any of these ops
-/// needs. So all that such an op before that place needs, the node needs too.
+/// For each node the place of the first of these ops that needs an op with effects, or one to be fed, that the node does not need. So
+/// all that those before that place need, the node needs too.
 fn first_missing(course: &Course, holding: Vec<NodeId>) -> Vec<u32> {
     let analysis = course.outline.analysis();
     let graph = analysis.graph;
     let is_needy =
         |node: NodeId| graph.op(node).is_stateful() || graph.op(node).name().starts_with("Placeholder");
-    let mut is_needed = vec![false; graph.len()];
-    let mut open = holding;
-    while let Some(node) = open.pop() {
-        if !std::mem::replace(&mut is_needed[node.index()], true) {
-            open.extend(
-                graph
-                    .predecessors(node)
-                    .filter(|from| from.index() < graph.len() && !is_needed[from.index()]),
-            );
-        }
-    }
-    let places = places(course);
+    let places = first_needed(course, holding);
     let mut needy: Vec<NodeId> =
-        graph.node_ids().filter(|&node| is_needed[node.index()] && is_needy(node)).collect();
+        graph.node_ids().filter(|&node| places[node.index()] != NONE && is_needy(node)).collect();
     needy.sort_unstable_by_key(|&node| (places[node.index()], node));
     let mut first_missing = vec![NONE; graph.len()];
     let mut needs = vec![0u64; graph.len()];
@@ -274,26 +263,22 @@ fn latest_needs(course: &Course) -> Vec<u32> {
     latest
 }
 
-/// For each node its place; of those that no step runs one that is not behind any that reads it.
-fn places(course: &Course) -> Vec<u32> {
+/// For each node the place of the first of these ops, which come in their order, that needs it or is it.
+fn first_needed(course: &Course, holding: Vec<NodeId>) -> Vec<u32> {
     let graph = course.outline.analysis().graph;
-    let mut places = vec![0; graph.len()];
-    for &node in graph.topological() {
-        let own = course
-            .outline
-            .entry(node)
-            .map(|entry| course.place_of[entry as usize])
-            .filter(|&place| place != NONE);
-        places[node.index()] = own.unwrap_or_else(|| {
-            let before = graph.predecessors(node).filter(|&from| !graph.is_back_edge(from, node));
-            before
-                .filter(|from| from.index() < graph.len())
-                .map(|from| places[from.index()])
-                .max()
-                .unwrap_or(0)
-        });
+    let mut first = vec![NONE; graph.len()];
+    let mut open = Vec::new();
+    for op in holding {
+        let place = course.outline.entry(op).map_or(NONE, |entry| course.place_of[entry as usize]);
+        open.push(op);
+        while let Some(node) = open.pop() {
+            if first[node.index()] == NONE {
+                first[node.index()] = place;
+                open.extend(graph.predecessors(node).filter(|from| from.index() < graph.len()));
+            }
+        }
     }
-    places
+    first
 }
 
 fn is_outside_loops(course: &Course, node: NodeId) -> bool {

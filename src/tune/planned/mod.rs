@@ -77,6 +77,8 @@ struct Parameters {
     schedule: Schedule,
     /// The part of the budget that is planned with; the rest is left to the allocator and to tensors that return early.
     fill: f64,
+    /// The part of that rest that tensors that return early may take.
+    early: f64,
     /// An op runs again if that takes at most so much of the time that copying its output takes.
     recompute_below: f64,
 }
@@ -91,8 +93,19 @@ enum Schedule {
     Frugal,
 }
 
-/// The parts of the budget that are tried. Plans for little of it are found soon, and are those that get most out of being made better.
-const FILLS: [f64; 8] = [0.72, 0.62, 0.86, 0.5, 1.0, 0.93, 0.79, 0.96];
+/// The parts of the budget that are tried, and the parts of the rest for what returns early. Plans for little of it are found soon, and
+/// are those that get most out of being made better.
+const FILLS: [(f64, f64); 9] = [
+    (0.72, 0.25),
+    (0.62, 0.0),
+    (0.86, 0.25),
+    (0.93, 0.25),
+    (0.5, 0.0),
+    (1.0, 0.25),
+    (0.79, 0.25),
+    (0.5, 0.25),
+    (0.62, 0.25),
+];
 
 /// How often room is made where the allocator found none.
 const ROUNDS: u32 = 3;
@@ -158,11 +171,11 @@ impl Planned {
         let most_ops = self.settings.effort_seconds * OPS_PER_SECOND;
         let mut search = Search::new(judge, natural.step_ops(), (most_ops * MAKING_PART) as u64);
         let mut unfinished = Vec::new();
-        for fill in FILLS {
+        for (fill, early) in FILLS {
             for (schedule, planner) in [(Schedule::Frugal, &frugal), (Schedule::Natural, &natural)] {
                 for recompute_below in RECOMPUTE_BELOW {
                     if recompute_below == 0.0 || self.settings.recompute {
-                        let parameters = Parameters { schedule, fill, recompute_below };
+                        let parameters = Parameters { schedule, fill, early, recompute_below };
                         let room = search.attempt(planner, parameters, MadeRoom::default(), ROUNDS);
                         unfinished.extend(room.map(|room| (planner, parameters, room)));
                     }
@@ -175,7 +188,8 @@ impl Planned {
         }
         for (planner, parameters, room) in unfinished {
             if search.is_empty() {
-                search.attempt(planner, parameters, room, MORE_ROUNDS);
+                // Where memory is that scarce, nothing returns before it must.
+                search.attempt(planner, Parameters { early: 0.0, ..parameters }, room, MORE_ROUNDS);
             }
         }
         Ok(search.finish(most_ops as u64))

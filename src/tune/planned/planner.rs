@@ -72,23 +72,28 @@ impl<'a> Planner<'a> {
         room: &MadeRoom,
     ) -> Option<(Draft, Residence<'_>)> {
         let machine = judge.machine();
-        let budget = |gpu: usize| machine.memory_bytes(gpu).unwrap_or(i64::MAX as u64);
-        let budgets: Vec<u64> = (0..self.course.rooms.len()).map(budget).collect();
-        let limits: Vec<i64> = budgets.iter().map(|&bytes| (bytes as f64 * parameters.fill) as i64).collect();
+        let budget = |gpu: usize| machine.memory_bytes(gpu).map_or(i64::MAX, |bytes| bytes as i64);
+        let budgets: Vec<i64> = (0..self.course.rooms.len()).map(budget).collect();
+        let part_of_all =
+            |part: f64| -> Vec<i64> { budgets.iter().map(|&bytes| (bytes as f64 * part) as i64).collect() };
+        let limits = part_of_all(parameters.fill);
         let least = budgets.iter().copied().min().unwrap_or(0) as f64;
         let is_cheap = recompute::cheap_lives(&self.course, machine, parameters.recompute_below);
-        let choice =
-            Choice { limits: &limits, least_bytes: (least * LEAST_PART) as u64, is_cheap: &is_cheap };
+        let choice = Choice {
+            limits: &limits,
+            budgets: &budgets,
+            least_bytes: (least * LEAST_PART) as u64,
+            is_cheap: &is_cheap,
+        };
         let mut residence = Residence::new(&self.course, &self.holds, &self.updates);
         room.reserves.iter().for_each(|reserve| reserve.add_to(&mut residence, 1));
         room.gone.iter().for_each(|gone| gone.leave(&mut residence));
         evict::evict(&mut residence, &choice).ok()?;
-        let all: Vec<i64> =
-            budgets.iter().map(|&bytes| (bytes as f64 * (0.5 + 0.5 * parameters.fill)) as i64).collect();
+        let with_early = part_of_all(parameters.fill + parameters.early * (1.0 - parameters.fill));
         if parameters.recompute_below > 0.0 {
-            recompute::recompute(&mut residence, machine, &all, parameters.recompute_below);
+            recompute::recompute(&mut residence, machine, &with_early, parameters.recompute_below);
         }
-        returns::place_triggers(&mut residence, machine, &all);
+        returns::place_triggers(&mut residence, machine, &with_early);
         let mut draft = write::draft(&residence);
         draft.orders.extend(orders::orders(&self.course, &self.holds));
         draft.initial_values = self.course.outline.initial_values().to_vec();
