@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 const RESNET: &str = "testdata/resnet50_2000_b1.meta";
 const MNIST: &str = "testdata/mnist_cnn.meta";
-const TOWERS: &str = "testdata/googlenet_64_b2_towers.meta";
+const TOWERS: &str = "testdata/unet3d_32_b1_towers.meta";
 
 fn tool(name: &str, arguments: &[&str]) -> Output {
     let program = match name {
@@ -111,9 +111,9 @@ fn each_gpu_has_its_budget() {
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_string();
     let plan = path("plan.json");
     for (budgets, swaps) in
-        [("1GiB", [false, false]), ("1GiB,74MiB", [false, true]), ("118MiB,74MiB", [true, true])]
+        [("1GiB", [false, false]), ("1GiB,25MiB", [false, true]), ("24MiB,25MiB", [true, true])]
     {
-        let found = json(0, &[TOWERS, "--gpu-mem", budgets, "-o", &plan]);
+        let found = json(0, &[TOWERS, "--gpu-mem", budgets, "--device-profile", "soft", "-o", &plan]);
         let devices = found["devices"].as_array().unwrap();
         assert_eq!(devices.len(), 2, "{budgets}");
         for (device, swaps) in devices.iter().zip(swaps) {

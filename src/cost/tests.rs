@@ -323,7 +323,7 @@ fn scratch_is_bounded_and_none_on_the_software_gpu() {
 
 #[test]
 fn costs_of_testdata_are_the_same_each_time() {
-    for file in ["unet3d_16_b1.meta", "googlenet_64_b2_fp16.meta", "while_rnn.meta", "cond_cnn_ref.meta"] {
+    for file in ["unet3d_16_b1.meta", "googlenet_64_b2.meta", "while_rnn.meta", "cond_cnn_ref.meta"] {
         with_testdata(file, |graph, shapes, sizes| {
             for name in DeviceProfile::names() {
                 let profile = DeviceProfile::built_in(name).expect("it is one of the names");

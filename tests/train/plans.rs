@@ -216,8 +216,8 @@ fn towers_train_as_planned_on_two_gpus() {
     }
     let train = |flags: &[&str]| {
         let all = ["--json", "--strict-placement", "--threads", "1", "--steps", "2", "--exact-memory"];
-        let feeds = ["--feed", "labels=randint:0:10", "--device", "soft"];
-        let flags = [&["testdata/googlenet_64_b2_towers.meta"], &all[..], &feeds, flags].concat();
+        let feeds = ["--feed", "truth=randint:0:2", "--device", "soft"];
+        let flags = [&["testdata/unet3d_32_b1_towers.meta"], &all[..], &feeds, flags].concat();
         report(&command(&flags).env("SOFTGPU_DEVICES", "2").output().unwrap())
     };
     let (original, rewritten) = (train(&[]), train(&["--rewrite"]));

@@ -83,16 +83,16 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// Counts a swap; what is on the host, as a weight or what is fed, need not go there.
-    fn add(&mut self, swap: &Swap, is_on_host: bool) {
-        let bytes = swap.bytes.unwrap_or(0);
-        if !is_on_host {
-            self.swapouts += 1;
-            self.swapout_bytes = self.swapout_bytes.saturating_add(bytes);
-        }
-        self.swapins += swap.swap_ins.len();
-        self.swapin_bytes =
-            self.swapin_bytes.saturating_add(bytes.saturating_mul(swap.swap_ins.len() as u64));
+    /// Counts a tensor that leaves.
+    fn add_out(&mut self, bytes: u64) {
+        self.swapouts += 1;
+        self.swapout_bytes = self.swapout_bytes.saturating_add(bytes);
+    }
+
+    /// Counts a time that one comes back.
+    fn add_in(&mut self, bytes: u64) {
+        self.swapins += 1;
+        self.swapin_bytes = self.swapin_bytes.saturating_add(bytes);
     }
 
     fn plus(self, other: &Traffic) -> Traffic {
@@ -213,9 +213,18 @@ fn traffic_by_device(analysis: &Analysis, plan: &Plan) -> Vec<DeviceTraffic> {
     let placement = Placement::of(graph);
     for swap in &plan.swaps {
         let producer = swap.tensor.rsplit_once(':').and_then(|(node, _)| by_name.get(node));
-        if let Some(&producer) = producer {
-            let is_on_host = placement.op(producer) == Place::Host || host_ops.contains(graph.name(producer));
-            by_device[graph.device_index(producer)].add(swap, is_on_host);
+        let Some(&producer) = producer else { continue };
+        let bytes = swap.bytes.unwrap_or(0);
+        let is_of_host = placement.op(producer) == Place::Host;
+        // What is on the host, as a weight or what is fed, need not go there.
+        if !is_of_host && !host_ops.contains(graph.name(producer)) {
+            by_device[graph.device_index(producer)].add_out(bytes);
+        }
+        for swap_in in &swap.swap_ins {
+            // What the host makes comes to whoever reads it.
+            let reader = swap_in.consumers.first().and_then(|name| by_name.get(&**name));
+            let owner = reader.copied().filter(|_| is_of_host).unwrap_or(producer);
+            by_device[graph.device_index(owner)].add_in(bytes);
         }
     }
     let devices = graph.devices().iter().zip(by_device).filter(|(_, traffic)| traffic.swapins > 0);

@@ -49,6 +49,7 @@ impl Facts<'_> {
         let mut report = Report {
             schema: Report::schema(),
             verdict: *verdict,
+            is_tight: tuning.is_tight && *verdict == Verdict::FitsWithSwapping,
             gpu_mem: memory.first().copied().unwrap_or(0),
             memory_ratio: memory
                 .first()
@@ -132,7 +133,7 @@ impl Facts<'_> {
     /// What the user should know besides.
     fn notes(&self, report: &Report) -> Vec<String> {
         let mut notes: Vec<String> = report.host_memory_note().into_iter().collect();
-        if self.tuning.is_tight && report.verdict == Verdict::FitsWithSwapping {
+        if report.is_tight {
             notes.push(
                 "it is tight: the plan fits only with copies as fast as the device profile says".to_string(),
             );

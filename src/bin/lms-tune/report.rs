@@ -33,6 +33,8 @@ pub enum Verdict {
 pub struct Report {
     pub schema: u32,
     pub verdict: Verdict,
+    /// Whether the plan fits only with copies as fast as the profile says.
+    pub is_tight: bool,
     /// Bytes of the first GPU.
     pub gpu_mem: u64,
     pub memory_ratio: f64,
