@@ -27,11 +27,15 @@ const fn memory(rest: f64) -> Timing {
     Timing { slowness: 1.0, chance: None, rest }
 }
 
+const fn copies_in_memory(rest: f64, slowness: f64, chance: u64) -> Timing {
+    Timing { slowness, chance: Some(chance), rest }
+}
+
 /// With how many of the timings each plan is tried, and how many there are.
 const FIRST_TIMINGS: usize = 4;
-const ALL_TIMINGS: usize = 16;
+const ALL_TIMINGS: usize = 20;
 
-/// How much slower than predicted copies may turn out, with each one by chance again slower or faster, or in how much memory, and
+/// How much slower than predicted copies may turn out, with each one by chance again slower or faster, and in how much memory, and
 /// still a plan must fit.
 const TIMINGS: [Timing; ALL_TIMINGS] = [
     copies(4.0, Some(0)),
@@ -40,15 +44,19 @@ const TIMINGS: [Timing; ALL_TIMINGS] = [
     copies(0.5, None),
     // One that was picked among many because it fits may do so by luck.
     memory(1.0),
+    copies_in_memory(1.0, 4.0, 12),
     copies(4.0, Some(4)),
     copies(1.0, Some(5)),
     memory(0.5),
+    copies_in_memory(1.0, 2.0, 13),
     copies(2.0, Some(6)),
     copies(4.0, Some(7)),
     memory(0.75),
+    copies_in_memory(1.0, 1.0, 14),
     copies(1.0, Some(8)),
     copies(2.0, Some(9)),
     memory(0.25),
+    copies_in_memory(0.5, 4.0, 15),
     copies(4.0, Some(10)),
     copies(1.0, Some(11)),
 ];
