@@ -23,6 +23,7 @@ use tf_lms::order::Placement;
 use tf_lms::plan::{
     Analysis, Draft, Plan, Substitute, Traffic, guard_ref_variables, traffic, without_tensor,
 };
+use tf_lms::proto::tensorflow::TensorProto;
 use tf_lms::proto::tensorflow::attr_value::Value;
 use tf_lms::rewrite;
 use tf_lms::shape::{Shapes, Sizes};
@@ -261,6 +262,75 @@ fn variables_that_come_early_hold_nothing_up() {
         carried_out(&model, outline.analysis().graph, &plan, &[train_op]).unwrap();
     };
     with_outline(&model, &[train_op], check).unwrap();
+}
+
+/// What joins two branches, of which a step takes the second, is read once more behind a long chain; so is what the branches read.
+/// `are_branches` says for each input of the `Merge` whether it is of a branch. With the op to be run.
+fn with_merge(are_branches: [bool; 2]) -> (Vec<u8>, String) {
+    const SHAPE: &[i64] = &[64, 64];
+    let float = || type_value(DataType::FLOAT);
+    let mut builder = GraphBuilder { device: "/device:GPU:0".to_string(), ..GraphBuilder::default() };
+    let fed = vec![("dtype", float()), ("shape", Value::Shape(shape_proto(SHAPE)))];
+    let input = builder.add("Placeholder", &[], fed, &[SHAPE]);
+    let truth = vec![
+        ("dtype", type_value(DataType::BOOL)),
+        (
+            "value",
+            Value::Tensor(TensorProto {
+                dtype: DataType::BOOL.number(),
+                tensor_shape: Some(shape_proto(&[])),
+                bool_val: vec![true],
+                ..TensorProto::default()
+            }),
+        ),
+    ];
+    let predicate = builder.add("Const", &[], truth, &[&[]]);
+    let read = builder.add("MatMul", &[&input, &input], vec![("T", float())], &[SHAPE]);
+    let branches = [0, 1].map(|output| {
+        let branch = match are_branches[output] {
+            true => {
+                let switch =
+                    builder.add("Switch", &[&read, &predicate], vec![("T", float())], &[SHAPE, SHAPE]);
+                format!("{switch}:{output}")
+            }
+            false => read.clone(),
+        };
+        builder.add("Tanh", &[&branch], vec![("T", float())], &[SHAPE])
+    });
+    let inputs = branches.each_ref().map(String::as_str);
+    let count = vec![("T", float()), ("N", Value::I(2))];
+    let merged = builder.add("Merge", &inputs, count, &[SHAPE, &[]]);
+    let mut last = merged.clone();
+    for _ in 0..8 {
+        last = builder.add("MatMul", &[&last, &last], vec![("T", float())], &[SHAPE]);
+    }
+    let count = vec![("T", float()), ("N", Value::I(3))];
+    let end = builder.add("AddN", &[&last, &read, &merged], count, &[SHAPE]);
+    (builder.encode(), end)
+}
+
+/// What joins branches comes back by a second run of the branch that is taken, if there is but one.
+#[test]
+fn a_branch_runs_again() {
+    for are_branches in [[true, true], [true, false], [false, false]] {
+        let (content, end) = with_merge(are_branches);
+        let model = Model::from_bytes("branches", content, &ReadOptions::default()).unwrap();
+        let check = |outline: &Outline| {
+            let graph = outline.analysis().graph;
+            // Three and a half; both that are read once more and the chain would like four.
+            let fast = machine(vec![64 * 64 * 4 * 7 / 2]);
+            let budget = Machine { in_bytes_per_second: 1e6, out_bytes_per_second: 1e6, ..fast };
+            let mut judge = Judge::new(outline, &budget);
+            assert!(judge.judge(&Draft::default()).is_err());
+            let found = planned(true).find(&mut judge).unwrap().expect("a plan");
+            let again: Vec<&str> =
+                found.draft.recomputations.iter().map(|again| graph.op(again.op).name()).collect();
+            assert_eq!(again.contains(&"Merge"), are_branches == [true, true], "{again:?}");
+            let plan = written(outline, found.draft);
+            carried_out(&model, graph, &plan, &[]).unwrap();
+        };
+        with_outline(&model, &[&end], check).unwrap();
+    }
 }
 
 const RESNET: &str = "testdata/resnet50_2000_b1.meta";

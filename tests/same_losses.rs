@@ -10,7 +10,9 @@ use support::training::{Trained, one_thread, train};
 use tf_lms::format::{Model, Nodes, ReadOptions};
 use tf_lms::graph::{Device, Graph};
 use tf_lms::ops::OpRegistry;
-use tf_lms::plan::{Analysis, tflms};
+use tf_lms::plan::{
+    Analysis, Plan, Recomputation, RecomputationInput, RecomputationOutput, Substitute, tflms,
+};
 use tf_lms::proto::tensorflow::rewriter_config::Toggle;
 use tf_lms::proto::tensorflow::{ConfigProto, GraphDef, GraphOptions, RewriterConfig};
 use tf_lms::rewrite;
@@ -44,17 +46,15 @@ fn on_second_cpu(graph_def: &[u8]) -> Model {
     Model::from_bytes("placed", graph.encode_to_vec(), &ReadOptions::default()).unwrap()
 }
 
-/// Rewrites and checks a model.
-fn rewritten(model: &Model, manifest: &Manifest, parameters: &tflms::Parameters) -> Model {
+/// Rewrites a model with a plan, and checks it.
+fn rewritten(model: &Model, manifest: &Manifest, plan: impl FnOnce(&Analysis) -> Plan) -> Model {
     let graph = Graph::of_model(model, OpRegistry::builtin()).unwrap();
     let shapes = Shapes::declared(&graph);
     let sizes = Sizes::of(&graph, &shapes).unwrap();
     let train_op = manifest.train_op.clone().unwrap();
     let targets: Vec<_> = graph.node_ids().filter(|&node| graph.name(node) == train_op).collect();
     let analysis = Analysis::new(&graph, &targets, shapes, sizes);
-    let plan = tflms::plan(&analysis, parameters, &Device::parse("/cpu:0").unwrap()).unwrap();
-    assert!(plan.swaps.len() > 3, "{}: {} swaps", manifest.file, plan.swaps.len());
-    let edits = rewrite::rewrite(model, &graph, &plan).unwrap().edits;
+    let edits = rewrite::rewrite(model, &graph, &plan(&analysis)).unwrap().edits;
     let bytes = model.edited(&edits, model.encoding()).unwrap().to_vec();
     let rewritten = Model::from_bytes("rewritten", bytes, &ReadOptions::default()).unwrap();
     let options = CheckOptions { train_ops: vec![train_op] };
@@ -113,7 +113,11 @@ fn compare(names: &[&str], all_parameters: &[tflms::Parameters]) {
         let original = manifest.model();
         let expected = train_placed(tensorflow, &original, &manifest);
         for parameters in all_parameters {
-            let rewritten = rewritten(&original, &manifest, parameters);
+            let rewritten = rewritten(&original, &manifest, |analysis| {
+                let plan = tflms::plan(analysis, parameters, &Device::parse("/cpu:0").unwrap()).unwrap();
+                assert!(plan.swaps.len() > 3, "{name}: {} swaps", plan.swaps.len());
+                plan
+            });
             let trained = train_placed(tensorflow, &rewritten, &manifest);
             assert_eq!(trained.loss_bits, expected.loss_bits, "{name}: {:?}", trained.losses);
             let lost = lost_swap_ins(&rewritten, &trained);
@@ -150,4 +154,41 @@ fn a_transformer() {
 #[test]
 fn the_models_of_the_articles() {
     compare(&["resnet50_64_b2", "unet3d_16_b1", "unet3d_16_b1_deconv", "googlenet_64_b2"], &[synchronized()]);
+}
+
+/// What joins two branches runs again, with what it reads of either: in half of the steps the one is taken, in half the other.
+#[test]
+fn branches_run_again() {
+    let Some(tensorflow) = support::tensorflow() else { return };
+    let manifest = Manifest::of("cond_cnn");
+    let original = manifest.model();
+    let expected = train_placed(tensorflow, &original, &manifest);
+    let again = |analysis: &Analysis| {
+        let gradient = "gradients/block2/shrink/Conv2D_grad";
+        let run = |op: &str| Recomputation {
+            op: format!("block1/cond/{op}"),
+            triggers: vec![format!("{gradient}/Conv2DBackpropInput")],
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+        };
+        let from = |op: &str, number| RecomputationInput {
+            tensor: format!("block1/cond/{op}:0"),
+            from: Substitute::Recomputation(number),
+        };
+        let merge = Recomputation {
+            inputs: vec![from("add", 0), from("Relu_2", 1)],
+            outputs: vec![RecomputationOutput {
+                tensor: "block1/cond/Merge:0".to_string(),
+                consumers: vec![format!("{gradient}/Conv2DBackpropFilter")],
+            }],
+            ..run("Merge")
+        };
+        let mut plan = Plan::new(analysis, "by hand", "/cpu:0");
+        plan.recomputations = vec![run("add"), run("Relu_2"), merge];
+        plan
+    };
+    let trained = train_placed(tensorflow, &rewritten(&original, &manifest, again), &manifest);
+    assert_eq!(trained.loss_bits, expected.loss_bits, "{:?}", trained.losses);
+    let ran = trained.nodes().filter(|node| node.name.starts_with("lms/recompute/")).count();
+    assert_eq!(ran, 3);
 }

@@ -12,6 +12,9 @@ use std::collections::HashMap;
 
 use super::{Graph, NodeId, TensorId};
 
+/// Of a `Merge` with more inputs it is not found out whether one alone is alive.
+const MOST_INPUTS: usize = 16;
+
 /// A frame: the top level, or the body of one loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FrameId(u32);
@@ -110,6 +113,18 @@ impl ControlFlow {
             && self.implies(self.condition(to), self.condition(from))
     }
 
+    /// Whether at most one of the inputs of a `Merge` is alive in a step, whatever is chosen: then it gives the same each time. Not so for
+    /// the head of a loop.
+    pub fn has_one_input(&self, graph: &Graph, merge: NodeId) -> bool {
+        let inputs = graph.data_inputs(merge);
+        let is_head = || inputs.iter().any(|&input| graph.is_back_edge(graph.producer(input), merge));
+        let condition = |input: TensorId| self.tensor_condition(graph, input);
+        let pairs = inputs.iter().enumerate().flat_map(|(at, &a)| inputs[..at].iter().map(move |&b| (a, b)));
+        inputs.len() <= MOST_INPUTS
+            && !is_head()
+            && pairs.into_iter().all(|(a, b)| self.sets.exclude(condition(a), condition(b)))
+    }
+
     /// Whether a node leads into a loop. Its output is there in the first iteration, and only if it is constant in the
     /// others.
     pub fn enters_loop(&self, node: NodeId) -> bool {
@@ -171,6 +186,11 @@ impl Sets {
     fn with(&mut self, condition: Condition, choice: Choice) -> Condition {
         let one = self.number(vec![choice]);
         self.union(condition, one)
+    }
+
+    /// Whether the two need different outputs of one `Switch`.
+    fn exclude(&self, a: Condition, b: Condition) -> bool {
+        self.get(a).iter().any(|choice| self.get(b).iter().any(|other| are_two_outputs(choice, other)))
     }
 
     /// Whether `a` has all choices of `b`.
@@ -332,12 +352,17 @@ impl Finder<'_> {
 /// Whether these are the two outputs of one `Switch`, and nothing more.
 fn are_two_sides(rests: &[Vec<Choice>]) -> bool {
     match rests {
-        [a, b] => match (a.as_slice(), b.as_slice()) {
-            ([Choice::Branch { predicate: p, output: a }], [Choice::Branch { predicate: q, output: b }]) => {
-                p == q && a != b
-            }
-            _ => false,
-        },
+        [a, b] => matches!((&a[..], &b[..]), ([a], [b]) if are_two_outputs(a, b)),
+        _ => false,
+    }
+}
+
+/// Whether these are different outputs of `Switch` ops on one predicate.
+fn are_two_outputs(a: &Choice, b: &Choice) -> bool {
+    match (a, b) {
+        (Choice::Branch { predicate: p, output: a }, Choice::Branch { predicate: q, output: b }) => {
+            p == q && a != b
+        }
         _ => false,
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::dtype::DataType;
-use crate::graph::{ControlFlow, Graph, NodeId, RefVariables};
+use crate::graph::{ControlFlow, FrameId, Graph, NodeId, RefVariables};
 use crate::ops::OpRegistry;
 
 /// Why an op must not run a second time.
@@ -13,7 +13,7 @@ pub enum NotRecomputable {
     Unknown,
     /// It has an effect, or depends on more than its inputs.
     Stateful,
-    /// It decides what runs, or takes in what is fed.
+    /// It leads into or out of a loop, takes in what is fed, or is a `Merge` that may find several inputs there.
     ControlFlow,
     /// It reads or gives what is no value of numbers or truth values.
     Type(DataType),
@@ -28,7 +28,9 @@ impl fmt::Display for NotRecomputable {
         match self {
             NotRecomputable::Unknown => f.write_str("TensorFlow has no such op"),
             NotRecomputable::Stateful => f.write_str("it has a state or an effect"),
-            NotRecomputable::ControlFlow => f.write_str("it decides what runs, or takes in what is fed"),
+            NotRecomputable::ControlFlow => {
+                f.write_str("it is of a loop, takes in what is fed, or has a choice")
+            }
             NotRecomputable::Type(dtype) => write!(f, "it reads or gives a {dtype}"),
             NotRecomputable::RefVariable => {
                 f.write_str("it takes a reference to a variable, or hands on its buffer")
@@ -39,14 +41,12 @@ impl fmt::Display for NotRecomputable {
 }
 
 /// Ops without a state that are no function of their inputs all the same.
-const NO_FUNCTIONS: [&str; 12] = [
+const NO_FUNCTIONS: [&str; 10] = [
     "Placeholder",
     "PlaceholderV2",
     "PlaceholderWithDefault",
-    "Switch",
     "RefSwitch",
     "_SwitchN",
-    "Merge",
     "RefMerge",
     "Enter",
     "Exit",
@@ -55,6 +55,9 @@ const NO_FUNCTIONS: [&str; 12] = [
 ];
 
 /// Whether an op gives the same again when it runs a second time with the same inputs, and does nothing else.
+///
+/// Outside of loops, a `Switch` does, and a `Merge` of whose inputs no more than one is alive, which can be seen from the `Switch` ops
+/// before it.
 ///
 /// An op that reads a ref variable's buffer does so if it runs before the variable's updates both times; to see to that is up
 /// to the plan.
@@ -75,7 +78,13 @@ pub fn recomputable(
     if op.is_stateful() {
         return Err(NotRecomputable::Stateful);
     }
-    if NO_FUNCTIONS.contains(&op.name()) || flow.frame(node) != flow.output_frame(node) {
+    let is_outside_loops = flow.frame(node) == FrameId::TOP;
+    let is_function = match op.name() {
+        "Switch" => is_outside_loops,
+        "Merge" => is_outside_loops && flow.has_one_input(graph, node),
+        name => !NO_FUNCTIONS.contains(&name) && flow.frame(node) == flow.output_frame(node),
+    };
+    if !is_function {
         return Err(NotRecomputable::ControlFlow);
     }
     for tensor in graph.data_inputs(node).iter().copied().chain(graph.outputs(node)) {

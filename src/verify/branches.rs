@@ -4,9 +4,11 @@
 //! runs and says nothing, and some gradients are not applied. So an added edge must come from an op under the same
 //! condition as its target, or a weaker one. A swap op is under its tensor's condition and those of all its triggers;
 //! what counts is the original op behind it.
+//!
+//! From the same conditions follows which `Merge` has a choice, and so may not be run again.
 
 use super::conditions::{Conditions, Literal, SetId};
-use super::frames::Frames;
+use super::frames::{self, Frames};
 use super::graph::{Graph, NodeId};
 use super::op_facts::Flow;
 use super::report::{Report, ViolationKind};
@@ -14,7 +16,7 @@ use super::report::{Report, ViolationKind};
 /// Looks at each added edge into an original node.
 pub(super) fn check(graph: &Graph<'_>, frames: &Frames, order: &[NodeId], report: &mut Report) {
     // In most graphs nothing is conditional.
-    if graph.ids().all(|node| !matches!(graph.flow(node), Flow::Switch | Flow::Enter)) {
+    if graph.ids().all(|node| !matches!(graph.flow(node), Flow::Switch | Flow::Enter | Flow::Merge)) {
         return;
     }
     let conditions = Conditions::new(graph, order, frames);
@@ -22,6 +24,9 @@ pub(super) fn check(graph: &Graph<'_>, frames: &Frames, order: &[NodeId], report
     for node in graph.ids().filter(|&node| graph.is_original(node)) {
         branches.data_inputs(node);
         branches.control_inputs(node);
+    }
+    for &(copy, original) in graph.copies.by_copy() {
+        branches.chooses_again(copy, original);
     }
 }
 
@@ -57,6 +62,24 @@ impl Branches<'_, '_> {
                 set = self.conditions.iterations(set);
             }
             self.require(control.from, set, node, self.conditions.of(node));
+        }
+    }
+
+    /// A `Merge` takes what comes first. Run again, it takes the same for certain if there is nothing else. In loops such ops are
+    /// where iterations meet.
+    fn chooses_again(&mut self, copy: NodeId, original: NodeId) {
+        let (graph, frames) = (self.graph, self.frames);
+        let is_outside_loops = frames.of_inputs(original) == frames::ROOT;
+        let is_repeatable = match graph.flow(original) {
+            Flow::Switch => is_outside_loops,
+            Flow::Merge => is_outside_loops && self.conditions.has_one_input(graph, frames, original),
+            _ => true,
+        };
+        if !is_repeatable {
+            self.report.add(ViolationKind::Unrepeatable, || {
+                let expected = "outside of loops, a `Switch`, or a `Merge` with but one input that is alive";
+                ([graph.name(copy), graph.name(original)], expected.to_string(), "another".to_string())
+            });
         }
     }
 

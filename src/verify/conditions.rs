@@ -77,7 +77,7 @@ impl Conditions {
         };
         for &node in order {
             conditions.of_node[node as usize] = match graph.flow(node) {
-                Flow::Merge if graph.is_original(node) => conditions.merge(graph, frames, node),
+                Flow::Merge => conditions.merge(graph, frames, node),
                 Flow::Enter if graph.is_original(node) => conditions.enter(graph, frames, node),
                 Flow::Exit if graph.is_original(node) => conditions.exit(graph, frames, node),
                 _ => conditions.inputs(graph, frames, node),
@@ -112,6 +112,32 @@ impl Conditions {
             None => Literal::Alive(tensor.node),
         };
         self.with(own, frames, frames.of_inputs(tensor.node), literal)
+    }
+
+    /// Whether at most one of the inputs that an original `Merge` has in the original graph is alive, whatever is chosen.
+    pub fn has_one_input(&mut self, graph: &Graph<'_>, frames: &Frames, merge: NodeId) -> bool {
+        let tensors = graph.origins(merge);
+        if tensors.len() > MOST_MERGED || graph.is_loop_header(merge) {
+            return false;
+        }
+        let inputs: Vec<SetId> =
+            tensors.iter().map(|&tensor| self.of_tensor(graph, frames, tensor)).collect();
+        let mut pairs =
+            inputs.iter().enumerate().flat_map(|(at, &a)| inputs[..at].iter().map(move |&b| (a, b)));
+        pairs.all(|(a, b)| self.exclude(a, b))
+    }
+
+    /// Whether the two sets ask for different outputs of one predicate.
+    fn exclude(&self, a: SetId, b: SetId) -> bool {
+        let outputs = |set: SetId| {
+            self.sets[set as usize].iter().filter_map(|&literal| match &self.literals[literal as usize] {
+                (frame, Literal::Output { predicate, output, .. }) => Some((*frame, *predicate, *output)),
+                _ => None,
+            })
+        };
+        outputs(a).any(|(frame, predicate, output)| {
+            outputs(b).any(|(of, by, other)| (of, by) == (frame, predicate) && other != output)
+        })
     }
 
     /// Whether all that `weaker` asks for is in `stronger`: what has the one is alive whenever what has the other is.
@@ -204,8 +230,7 @@ impl Conditions {
     /// All inputs must be alive.
     fn inputs(&mut self, graph: &Graph<'_>, frames: &Frames, node: NodeId) -> SetId {
         let mut set = ALWAYS;
-        let tensors = if graph.is_original(node) { graph.origins(node) } else { graph.data(node) };
-        for &tensor in tensors {
+        for &tensor in inputs_of(graph, node) {
             let of_input = self.of_tensor(graph, frames, tensor);
             set = self.both(frames, set, of_input);
         }
@@ -245,7 +270,7 @@ impl Conditions {
         let frame = frames.of_inputs(node);
         let is_header = graph.is_loop_header(node);
         let mut inputs = Vec::new();
-        for &tensor in graph.origins(node) {
+        for &tensor in inputs_of(graph, node) {
             if graph.flow(tensor.node) == Flow::NextIteration {
                 continue;
             }
@@ -333,6 +358,11 @@ impl Conditions {
     fn root(&self, tensor: Tensor) -> Tensor {
         self.handed_on[tensor.node as usize].filter(|_| tensor.output == 0).unwrap_or(tensor)
     }
+}
+
+/// The data inputs of an original node in the original graph, and of an added one as written.
+fn inputs_of<'g>(graph: &'g Graph<'_>, node: NodeId) -> &'g [Tensor] {
+    if graph.is_original(node) { graph.origins(node) } else { graph.data(node) }
 }
 
 /// Whether a literal says that a loop's `LoopCond` chooses this output.

@@ -42,7 +42,7 @@
 //! | `added_op` | an added op has the wrong op or attributes | `form`, `recompute` |
 //! | `added_inputs` | an added op has the wrong inputs | `form`, `recompute` |
 //! | `added_device` | an added op is not where it must be | `form`, `recompute` |
-//! | `unrepeatable` | an op is run again that may not give the same | `repeatable` |
+//! | `unrepeatable` | an op is run again that may not give the same | `repeatable`, `branches` |
 //! | `host_op` | an op went to the host that computes something, or without what belongs to it | `host_ops` |
 //! | `persistent` | a variable or a handle is swapped | `swappable` |
 //! | `ref_type` | a reference is swapped | `swappable` |

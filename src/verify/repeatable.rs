@@ -10,6 +10,8 @@
 //! run again before that, which [`super::ref_order`] looks at; who hands the buffer on may not. Strings are refused as for
 //! swaps.
 //!
+//! A `Switch` does as its inputs say. A `Merge` takes the first of its inputs that is there and alive; `branches` looks at whether there can be but one.
+//!
 //! The same bits are those of one op on one device. Feeds are placeholders: a step that feeds another tensor in place of
 //! an original's output feeds nothing to the copies.
 
@@ -71,8 +73,8 @@ fn op(graph: &Graph<'_>, node: NodeId) -> Option<Wrong> {
     if facts.runs_function {
         return unrepeatable("an op that runs no function", format!("op {op}"));
     }
-    if facts.flow != Flow::Plain {
-        return unrepeatable("an op without part in control flow", format!("op {op}"));
+    if facts.flow != Flow::Plain && !matches!(op, "Switch" | "Merge") {
+        return unrepeatable("an op of no loop", format!("op {op}"));
     }
     if facts.is_needy {
         return unrepeatable("an op without state, effects or feeds", format!("op {op}"));

@@ -62,7 +62,7 @@ fn late_ops(outline: &Outline, program: &Program, order: &[u32]) -> Vec<bool> {
                 Buffer::Input(slot) => {
                     reads.get(slot as usize).copied().flatten().map_or(0, |read| needed[read as usize])
                 }
-                Buffer::AnyInput => on_gpu(tensor),
+                Buffer::AnyInput => reads.iter().flatten().map(|&read| needed[read as usize]).sum(),
                 Buffer::DyingInput | Buffer::Own => {
                     makes += on_gpu(tensor);
                     on_gpu(tensor)
@@ -85,11 +85,15 @@ fn late_ops(outline: &Outline, program: &Program, order: &[u32]) -> Vec<bool> {
     is_late
 }
 
-/// Whether an op does nothing but to pass on a buffer.
+/// Whether an op does nothing but to pass on a buffer to those who read it.
 fn is_view(outline: &Outline, program: &Program, op: u32, node: NodeId) -> bool {
     let passes_on = matches!(
         outline.analysis().graph.op(node).name(),
-        "Identity" | "Reshape" | "Squeeze" | "ExpandDims" | "StopGradient" | "Bitcast"
+        "Identity" | "Reshape" | "Squeeze" | "ExpandDims" | "StopGradient" | "Bitcast" | "Merge"
     );
-    passes_on && program.outputs(op).all(|tensor| matches!(program.buffer(tensor), Buffer::Input(_)))
+    let mut on_gpu = program.outputs(op).filter(|&tensor| program.tensor_place(tensor) != Place::Host);
+    let is_passed_on = |tensor| matches!(program.buffer(tensor), Buffer::Input(_) | Buffer::AnyInput);
+    // One that others only wait for would keep its input for nothing.
+    let is_read = program.outputs(op).any(|tensor| program.readers(tensor) > 0);
+    passes_on && is_read && on_gpu.all(is_passed_on)
 }

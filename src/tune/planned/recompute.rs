@@ -9,7 +9,7 @@ use crate::simulate::{Buffer, Machine};
 
 /// Ops that give the same bits each time, and whose second run may take less time than a copy of what they make: on a PCIe
 /// link even convolutions do. (Their gradients are not among them: libraries add these up in no certain order.)
-const CHEAP: [&str; 60] = [
+const CHEAP: [&str; 62] = [
     "Abs",
     "Add",
     "AddN",
@@ -45,6 +45,7 @@ const CHEAP: [&str; 60] = [
     "MaxPool",
     "MaxPool3D",
     "Maximum",
+    "Merge",
     "Minimum",
     "Mul",
     "Neg",
@@ -69,6 +70,7 @@ const CHEAP: [&str; 60] = [
     "Square",
     "Squeeze",
     "Sub",
+    "Switch",
     "Tanh",
 ];
 

@@ -60,7 +60,7 @@ fn a_copy_is_alive_whenever_its_reader_is() {
 }
 
 /// A loop over `i` whose body is `b1` to `b3`; `k` is a constant of the body.
-fn while_loop() -> Build {
+pub(super) fn while_loop() -> Build {
     let mut build = Build::of(&[
         ("x", "Placeholder", ""),
         ("pre", "Relu", "x"),

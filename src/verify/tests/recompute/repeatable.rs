@@ -25,9 +25,14 @@ fn copy_of(op: &str, inputs: &str) -> (Build, Build) {
 
 #[test]
 fn only_what_gives_the_same_each_time_is_run_again() {
-    for (op, inputs) in
-        [("Relu", "x"), ("Const", ""), ("Softmax", "v/swapped"), ("Relu", "value"), ("MatMul", "x x")]
-    {
+    for (op, inputs) in [
+        ("Relu", "x"),
+        ("Switch", "x x"),
+        ("Const", ""),
+        ("Softmax", "v/swapped"),
+        ("Relu", "value"),
+        ("MatMul", "x x"),
+    ] {
         let (original, rewritten) = copy_of(op, inputs);
         accepts(&original, &rewritten);
     }
@@ -56,7 +61,6 @@ fn only_what_gives_the_same_each_time_is_run_again() {
         ("Conv2DBackpropInput", "x x x"),
         ("InplaceAdd", "x x x"),
         // Of control flow.
-        ("Switch", "x x"),
         ("Merge", "x x"),
         ("Enter", "x"),
         ("NextIteration", "x"),
@@ -130,4 +134,42 @@ fn a_function_is_not_run_again() {
             Some(FunctionDefLibrary { function: vec![function.clone()], ..FunctionDefLibrary::default() });
     }
     refuses(&original, &rewritten, ViolationKind::Unrepeatable, "lms/recompute/n/0");
+}
+
+#[test]
+fn a_merge_is_run_again_where_it_has_no_choice() {
+    let with = |mut original: Build, merge: &str| {
+        let mut rewritten = original.clone();
+        rewritten.recompute("m", 0, merge).inputs("out", "lms/recompute/m/0 big");
+        rewritten.recompute("t3", 0, "t2 t ^big");
+        (std::mem::take(original.train_op("end")), std::mem::take(rewritten.train_op("end")))
+    };
+    for merge in ["f t3", "f t3 ^t", "f t3 ^big", "f lms/recompute/t3/0", "f lms/recompute/t3/0 ^big"] {
+        let (original, rewritten) = with(cond(), merge);
+        accepts(&original, &rewritten);
+    }
+    // The other branch.
+    let (original, rewritten) = with(cond(), "lms/recompute/t3/0 f");
+    refuses(&original, &rewritten, ViolationKind::AddedInputs, "lms/recompute/m/0");
+    // A branch that is no more what it was.
+    let (original, mut rewritten) = with(cond(), "f lms/recompute/t3/0");
+    rewritten.inputs("lms/recompute/t3/0", "t2 t ^f");
+    refuses(&original, &rewritten, ViolationKind::Branch, "out");
+    // Both inputs are there: of one branch, of none, or of two that have nothing to do with one another.
+    for inputs in ["t t3", "big t3", "big x", "f other:1", "f t3 other"] {
+        let mut original = cond();
+        original.node("q", "Placeholder", "").node("other", "Switch", "x q").inputs("m", inputs);
+        let (original, rewritten) = with(original, inputs);
+        refuses(&original, &rewritten, ViolationKind::Unrepeatable, "lms/recompute/m/0");
+    }
+    // Iterations meet.
+    for (node, inputs, reader, reads, kind) in [
+        ("i", "i_enter i_next", "go_on", "lms/recompute/i/0", ViolationKind::Iteration),
+        ("i_switch", "i go_on", "b1", "lms/recompute/i_switch/0:1 k", ViolationKind::Unrepeatable),
+    ] {
+        let mut rewritten = flow::while_loop();
+        rewritten.recompute(node, 0, inputs).inputs(reader, reads);
+        let copy = format!("lms/recompute/{node}/0");
+        refuses(&flow::while_loop(), &rewritten, kind, &copy);
+    }
 }
