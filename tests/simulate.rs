@@ -124,6 +124,22 @@ proptest! {
             Ok(())
         })?;
     }
+
+    /// What suffices whenever copies end is no less than what suffices if they end as predicted, and suffices if they do not.
+    #[test]
+    fn slow_and_uneven_copies_need_no_more(seed: u64, size in 2usize..100, parameters in parameters()) {
+        with_outline(seed, size, |outline| {
+            let draft = tflms::draft(outline.analysis(), &parameters).unwrap();
+            let unlimited = machine(Vec::new());
+            let mut judge = Judge::new(outline, &unlimited);
+            let least = judge.least_memory(&draft);
+            let whenever = judge.least_memory_whenever_copies_end(&draft, least);
+            prop_assert!(whenever >= least);
+            let judged = Judge::new(outline, &machine(vec![whenever])).judge(&draft);
+            prop_assert!(draft.is_empty() || judged.is_ok(), "{:?} in {whenever}, {least} as predicted", judged.err());
+            Ok(())
+        })?;
+    }
 }
 
 /// A graph with a constant that waits for an op, and one that reads another op's output late.

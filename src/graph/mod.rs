@@ -223,6 +223,11 @@ impl<'a> Graph<'a> {
         from.index() < self.len() && build::is_back_edge(self.op(from).name(), self.op(to).name())
     }
 
+    /// Whether an op is Keras's learning phase: what is fed there says whether the step trains.
+    pub fn is_learning_phase(&self, node: NodeId) -> bool {
+        self.name(node).contains("keras_learning_phase")
+    }
+
     /// How to name a tensor in messages and plans: `node:output`.
     pub fn tensor_name(&self, tensor: TensorId) -> TensorName<'_> {
         TensorName { node: self.name(self.producer(tensor)), output: self.output_index(tensor) }

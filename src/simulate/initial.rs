@@ -6,10 +6,9 @@
 //! behind the variables, and less memory is of use than it holds. A plan can let what is shared go to its variables by way of the host,
 //! which gives each variable memory of its own from the start.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use super::persistent::{Persistent, updates};
 use super::pool::{Chunk, Pool};
@@ -41,7 +40,7 @@ pub(super) struct Initial {
 impl Initial {
     /// Does to a GPU's pool what is done before the first step; if there is not enough of it, the error is the bytes that found no room.
     pub fn fill(&self, gpu: usize, pool: &mut Pool) -> Result<(), u64> {
-        let mut held: FxHashMap<u32, Chunk> = FxHashMap::default();
+        let mut held: HashMap<u32, Chunk> = HashMap::default();
         for &event in self.events.get(gpu).into_iter().flatten() {
             match event {
                 PoolEvent::Take(number, bytes) => {
@@ -149,7 +148,7 @@ fn first_assigns(graph: &Graph, entry: impl Fn(NodeId) -> Option<u32>) -> HashMa
         is_external[node.index()] =
             op.starts_with("Restore") || op.starts_with("Placeholder") || graph.predecessors(node).any(reads);
     }
-    let mut assigns = HashMap::new();
+    let mut assigns = HashMap::default();
     for node in graph.node_ids() {
         let is_assign = matches!(graph.op(node).name(), "Assign" | "AssignVariableOp");
         if is_assign
@@ -190,20 +189,25 @@ impl Recorder {
     ) -> HashSet<NodeId> {
         // With no targets, all ops would run.
         if targets.is_empty() {
-            return HashSet::new();
+            return HashSet::default();
         }
         targets.sort_unstable();
         let (shapes, sizes) = (analysis.shapes.clone(), analysis.sizes.clone());
         let initializer = Analysis::new(analysis.graph, &targets, shapes, sizes);
         // An initializer of unknown sizes leaves the variables as they are listed.
         let Ok(outline) = Outline::of_initializer(&initializer, placement, |_| OpCost::default()) else {
-            return HashSet::new();
+            return HashSet::default();
         };
         let program = Program::new(&outline, &Draft::default());
         let assigns: HashMap<u32, NodeId> =
             targets.iter().filter_map(|&node| Some((outline.entry(node)?, node))).collect();
-        let mut watch =
-            Watch { recorder: self, assigns, assigned: HashSet::new(), turn: 0, held: HashMap::new() };
+        let mut watch = Watch {
+            recorder: self,
+            assigns,
+            assigned: HashSet::default(),
+            turn: 0,
+            held: HashMap::default(),
+        };
         // Counting memory without a limit cannot run out of it.
         let _ = simulate(&program, &Machine::idle(), &mut watch);
         watch.assigned

@@ -6,9 +6,6 @@ use crate::graph::{Graph, NodeId, TensorId};
 use crate::proto::tensorflow::attr_value::Value;
 use crate::proto::tensorflow::{AttrValue, TensorProto};
 
-/// What the name of Keras's placeholder for the learning phase contains.
-const LEARNING_PHASE: &str = "keras_learning_phase";
-
 /// The tensors that nobody makes in a step, and the ops that do not run, as far as that is known beforehand: where a
 /// `Switch` goes by a constant, or by Keras's learning phase.
 ///
@@ -71,7 +68,7 @@ fn known_value(graph: &Graph, mut tensor: TensorId, is_training: bool) -> Option
         match (graph.op(producer).name(), graph.data_inputs(producer)) {
             ("Identity", &[copied]) => tensor = copied,
             ("Placeholder" | "PlaceholderV2" | "PlaceholderWithDefault", _) => {
-                return graph.name(producer).contains(LEARNING_PHASE).then_some(is_training);
+                return graph.is_learning_phase(producer).then_some(is_training);
             }
             ("Const", _) => return constant(graph, producer),
             _ => return None,

@@ -9,7 +9,7 @@ use crate::simulate::{CHUNK_BYTES, Machine, NoObserver, OutOfMemory, Outcome, Ou
 
 /// What may be otherwise than predicted.
 #[derive(Debug, Clone, Copy)]
-struct Timing {
+struct Deviation {
     /// How many times slower copies are.
     slowness: f64,
     /// By which chance each is slower or faster than the others.
@@ -19,25 +19,25 @@ struct Timing {
     rest: f64,
 }
 
-const fn copies(slowness: f64, chance: Option<u64>) -> Timing {
-    Timing { slowness, chance, rest: 0.0 }
+const fn copies(slowness: f64, chance: Option<u64>) -> Deviation {
+    Deviation { slowness, chance, rest: 0.0 }
 }
 
-const fn memory(rest: f64) -> Timing {
-    Timing { slowness: 1.0, chance: None, rest }
+const fn memory(rest: f64) -> Deviation {
+    Deviation { slowness: 1.0, chance: None, rest }
 }
 
-const fn copies_in_memory(rest: f64, slowness: f64, chance: u64) -> Timing {
-    Timing { slowness, chance: Some(chance), rest }
+const fn copies_in_memory(rest: f64, slowness: f64, chance: u64) -> Deviation {
+    Deviation { slowness, chance: Some(chance), rest }
 }
 
-/// With how many of the timings each plan is tried, and how many there are.
-const FIRST_TIMINGS: usize = 4;
-const ALL_TIMINGS: usize = 20;
+/// How many of the deviations each plan is tried with, and how many there are.
+const FIRST_DEVIATIONS: usize = 4;
+const ALL_DEVIATIONS: usize = 20;
 
 /// How much slower than predicted copies may turn out, with each one by chance again slower or faster, and in how much memory, and
 /// still a plan must fit.
-const TIMINGS: [Timing; ALL_TIMINGS] = [
+const DEVIATIONS: [Deviation; ALL_DEVIATIONS] = [
     copies(4.0, Some(0)),
     copies(2.0, Some(1)),
     copies(1.0, Some(2)),
@@ -71,14 +71,14 @@ pub struct Judge<'a> {
     machine: &'a Machine,
     is_careful: bool,
     /// The likeliest to show that a plan does not fit come first.
-    timings: [Timing; ALL_TIMINGS],
+    deviations: [Deviation; ALL_DEVIATIONS],
     simulations: u32,
 }
 
 impl<'a> Judge<'a> {
     /// Judges plans for a graph on a machine, whose memory is the budget.
     pub fn new(outline: &'a Outline<'a>, machine: &'a Machine) -> Judge<'a> {
-        Judge { outline, machine, is_careful: true, timings: TIMINGS, simulations: 0 }
+        Judge { outline, machine, is_careful: true, deviations: DEVIATIONS, simulations: 0 }
     }
 
     /// The same judge of plans for the same graph outlined in another way.
@@ -90,7 +90,7 @@ impl<'a> Judge<'a> {
             outline,
             machine: self.machine,
             is_careful: self.is_careful,
-            timings: self.timings,
+            deviations: self.deviations,
             simulations: 0,
         }
     }
@@ -138,10 +138,10 @@ impl<'a> Judge<'a> {
         draft: &Draft,
         is_wanted: impl FnOnce(&Outcome) -> bool,
     ) -> Result<Option<Outcome>, OutOfMemory> {
-        self.judge_with(draft, is_wanted, 0..FIRST_TIMINGS)
+        self.judge_with(draft, is_wanted, 0..FIRST_DEVIATIONS)
     }
 
-    /// The same with all timings, as [`Judge::endures`] has them.
+    /// The same with all deviations, as [`Judge::endures`] has them.
     ///
     /// # Errors
     ///
@@ -151,14 +151,14 @@ impl<'a> Judge<'a> {
         draft: &Draft,
         is_wanted: impl FnOnce(&Outcome) -> bool,
     ) -> Result<Option<Outcome>, OutOfMemory> {
-        self.judge_with(draft, is_wanted, 0..ALL_TIMINGS)
+        self.judge_with(draft, is_wanted, 0..ALL_DEVIATIONS)
     }
 
     fn judge_with(
         &mut self,
         draft: &Draft,
         is_wanted: impl FnOnce(&Outcome) -> bool,
-        timings: Range<usize>,
+        deviations: Range<usize>,
     ) -> Result<Option<Outcome>, OutOfMemory> {
         let program = Program::new(self.outline, draft);
         self.simulations += 1;
@@ -167,12 +167,12 @@ impl<'a> Judge<'a> {
             return Ok(None);
         }
         // Nothing is copied where nothing is planned, so only the memory differs.
-        let timings = if draft.is_empty() { 0..ALL_TIMINGS } else { timings };
-        self.try_timings(&program, self.machine, draft, timings)?;
+        let deviations = if draft.is_empty() { 0..ALL_DEVIATIONS } else { deviations };
+        self.try_deviations(&program, self.machine, draft, deviations)?;
         Ok(Some(outcome))
     }
 
-    /// Tries a plan with more timings of its copies than those that each plan is judged with. One that was picked among many because
+    /// Tries a plan with more deviations than those that each plan is judged with. One that was picked among many because
     /// it fits may do so by luck.
     ///
     /// # Errors
@@ -180,7 +180,7 @@ impl<'a> Judge<'a> {
     /// If it does not fit with one of them.
     pub fn endures(&mut self, draft: &Draft) -> Result<(), OutOfMemory> {
         let program = Program::new(self.outline, draft);
-        self.try_timings(&program, self.machine, draft, FIRST_TIMINGS..ALL_TIMINGS)
+        self.try_deviations(&program, self.machine, draft, FIRST_DEVIATIONS..ALL_DEVIATIONS)
     }
 
     /// How long a step with a plan takes if memory has no end.
@@ -191,18 +191,18 @@ impl<'a> Judge<'a> {
         simulate(&program, &machine, &mut NoObserver).map_or(f64::INFINITY, |outcome| outcome.step_seconds)
     }
 
-    fn try_timings(
+    fn try_deviations(
         &mut self,
         program: &Program,
         machine: &Machine,
         draft: &Draft,
-        timings: Range<usize>,
+        deviations: Range<usize>,
     ) -> Result<(), OutOfMemory> {
         if !self.is_careful {
             return Ok(());
         }
-        for number in timings {
-            let Timing { slowness, chance, rest } = self.timings[number];
+        for number in deviations {
+            let Deviation { slowness, chance, rest } = self.deviations[number];
             let differs = match rest > 0.0 {
                 true => machine.whole_memory != machine.memory,
                 // Nothing is copied where nothing is planned.
@@ -216,7 +216,7 @@ impl<'a> Judge<'a> {
             self.simulations += 1;
             if let Err(shortage) = simulate(program, &machine, &mut NoObserver) {
                 // What one plan ran out of memory with, the next, which is much like it, is tried with first.
-                self.timings[..=number].rotate_right(1);
+                self.deviations[..=number].rotate_right(1);
                 return Err(shortage);
             }
         }
@@ -241,17 +241,17 @@ impl<'a> Judge<'a> {
     /// `least_bytes` is what [`Judge::least_memory`] found.
     pub fn least_memory_whenever_copies_end(&mut self, draft: &Draft, least_bytes: u64) -> u64 {
         // Below what suffices there may be less that does again; that is not what is asked for.
-        self.least_memory_with(draft, least_bytes, 0..FIRST_TIMINGS).max(least_bytes)
+        self.least_memory_with(draft, least_bytes, 0..FIRST_DEVIATIONS).max(least_bytes)
     }
 
-    fn least_memory_with(&mut self, draft: &Draft, first_bytes: u64, timings: Range<usize>) -> u64 {
+    fn least_memory_with(&mut self, draft: &Draft, first_bytes: u64, deviations: Range<usize>) -> u64 {
         let program = Program::new(self.outline, draft);
         let nearness = |bytes: u64| (bytes / 1000).max(CHUNK_BYTES);
         let is_enough = |bytes| {
             let machine = self.machine.with_memory(vec![bytes]);
             self.simulations += 1;
             let runs = simulate(&program, &machine, &mut NoObserver).is_ok();
-            Ok(runs && self.try_timings(&program, &machine, draft, timings.clone()).is_ok())
+            Ok(runs && self.try_deviations(&program, &machine, draft, deviations.clone()).is_ok())
         };
         let Ok::<_, Infallible>(least) = least_memory(first_bytes, MOST_BYTES, nearness, is_enough);
         least.map_or(MOST_BYTES, |least| least.enough_bytes)

@@ -25,9 +25,9 @@ pub struct Report {
     largest_op: Option<LargestOp>,
     strategy: String,
     parameters: serde_json::Value,
-    devices: Vec<DeviceTraffic>,
+    devices: Vec<DeviceSwaps>,
     #[serde(flatten)]
-    total: Traffic,
+    total: SwapCounts,
     /// Only named where there are some.
     #[serde(skip_serializing_if = "is_zero")]
     recomputed_ops: usize,
@@ -75,14 +75,14 @@ struct LargestOp {
 }
 
 #[derive(Debug, Clone, Copy, Default, Serialize)]
-struct Traffic {
+struct SwapCounts {
     swapouts: usize,
     swapout_bytes: u64,
     swapins: usize,
     swapin_bytes: u64,
 }
 
-impl Traffic {
+impl SwapCounts {
     /// Counts a tensor that leaves.
     fn add_out(&mut self, bytes: u64) {
         self.swapouts += 1;
@@ -95,8 +95,8 @@ impl Traffic {
         self.swapin_bytes = self.swapin_bytes.saturating_add(bytes);
     }
 
-    fn plus(self, other: &Traffic) -> Traffic {
-        Traffic {
+    fn plus(self, other: &SwapCounts) -> SwapCounts {
+        SwapCounts {
             swapouts: self.swapouts + other.swapouts,
             swapout_bytes: self.swapout_bytes.saturating_add(other.swapout_bytes),
             swapins: self.swapins + other.swapins,
@@ -106,10 +106,10 @@ impl Traffic {
 }
 
 #[derive(Debug, Serialize)]
-struct DeviceTraffic {
+struct DeviceSwaps {
     device: String,
     #[serde(flatten)]
-    traffic: Traffic,
+    traffic: SwapCounts,
 }
 
 /// Seconds for each phase.
@@ -150,7 +150,7 @@ impl Report {
         largest_swaps.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.tensor.cmp(&b.tensor)));
         largest_swaps.truncate(LISTED);
         let devices = traffic_by_device(analysis, plan);
-        let total = devices.iter().fold(Traffic::default(), |total, device| total.plus(&device.traffic));
+        let total = devices.iter().fold(SwapCounts::default(), |total, device| total.plus(&device.traffic));
         Report {
             schema: SCHEMA,
             input: Input {
@@ -205,9 +205,9 @@ fn weights_on_host(analysis: &Analysis, plan: &Plan) -> usize {
     graph.node_ids().filter(is_there).count()
 }
 
-fn traffic_by_device(analysis: &Analysis, plan: &Plan) -> Vec<DeviceTraffic> {
+fn traffic_by_device(analysis: &Analysis, plan: &Plan) -> Vec<DeviceSwaps> {
     let graph = analysis.graph;
-    let mut by_device: Vec<Traffic> = vec![Traffic::default(); graph.devices().len()];
+    let mut by_device: Vec<SwapCounts> = vec![SwapCounts::default(); graph.devices().len()];
     let by_name: HashMap<&str, _> = graph.node_ids().map(|node| (graph.name(node), node)).collect();
     let host_ops: HashSet<&str> = plan.host_ops.iter().map(|name| &**name).collect();
     let placement = Placement::of(graph);
@@ -228,7 +228,7 @@ fn traffic_by_device(analysis: &Analysis, plan: &Plan) -> Vec<DeviceTraffic> {
         }
     }
     let devices = graph.devices().iter().zip(by_device).filter(|(_, traffic)| traffic.swapins > 0);
-    devices.map(|(device, traffic)| DeviceTraffic { device: device.to_string(), traffic }).collect()
+    devices.map(|(device, traffic)| DeviceSwaps { device: device.to_string(), traffic }).collect()
 }
 
 impl Display for Report {
@@ -289,7 +289,7 @@ impl Display for Report {
         row(f, "control edges", count(self.control_edges))?;
         if self.devices.len() > 1 {
             for device in &self.devices {
-                let Traffic { swapouts, swapout_bytes, swapins, swapin_bytes } = device.traffic;
+                let SwapCounts { swapouts, swapout_bytes, swapins, swapin_bytes } = device.traffic;
                 let name = if device.device.is_empty() { "(no device)" } else { &device.device };
                 row(
                     f,

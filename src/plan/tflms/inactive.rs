@@ -7,9 +7,6 @@ use crate::graph::{FrameId, Graph, NodeId, TensorId};
 use crate::ops::{Attr, AttrLookup, OpId};
 use crate::plan::Analysis;
 
-/// What the name of Keras's placeholder for the learning phase contains.
-const LEARNING_PHASE: &str = "keras_learning_phase";
-
 /// Which ops do not run in the given mode, or run where swapping makes no sense.
 ///
 /// In training: batch norm with fixed statistics, the body of each loop, and the branch that a Keras graph takes in
@@ -117,6 +114,6 @@ impl<'a> Finder<'a> {
             }
         }
         let taken = u32::from(self.mode == Mode::Training);
-        graph.name(graph.producer(predicate)).contains(LEARNING_PHASE) && graph.output_index(tensor) != taken
+        graph.is_learning_phase(graph.producer(predicate)) && graph.output_index(tensor) != taken
     }
 }

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet as HashSet;
 
 use super::course::{Course, NONE};
 use super::outsiders::Outsiders;
-use crate::graph::{Condition, FrameId, NodeId};
+use crate::graph::{Condition, FrameId, Graph, NodeId};
 use crate::order::Place;
 use crate::plan::after_updates;
 
@@ -45,6 +45,14 @@ pub(super) struct Holds {
     matters: Vec<bool>,
 }
 
+/// An op that may hold up others.
+#[derive(Debug, Clone, Copy)]
+struct Holder {
+    place: u32,
+    gpu: u16,
+    node: NodeId,
+}
+
 /// Which ops come into question to hold up others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Starters {
@@ -60,7 +68,7 @@ impl Holds {
         let analysis = course.outline.analysis();
         let after_updates = after_updates(analysis);
         let latest_needs = latest_needs(course);
-        let mut holding: Vec<(u32, u16, NodeId)> = Vec::new();
+        let mut holding: Vec<Holder> = Vec::new();
         let mut matters = Vec::with_capacity(course.order.len());
         for (place, &op) in (0u32..).zip(&course.order) {
             matters.push(touches(course, op, least_bytes));
@@ -71,13 +79,13 @@ impl Holds {
                 && is_outside_loops(course, node)
                 && latest_needs[node.index()] == place
             {
-                holding.push((place, gpu, node));
+                holding.push(Holder { place, gpu, node });
             }
         }
         let flow = &analysis.flow;
         let last = |runs: &dyn Fn(Condition) -> bool| {
             let mut last = vec![vec![NONE; course.order.len()]; course.rooms.len()];
-            for &(place, gpu, _) in holding.iter().filter(|(_, _, node)| runs(flow.condition(*node))) {
+            for &Holder { place, gpu, .. } in holding.iter().filter(|of| runs(flow.condition(of.node))) {
                 last[usize::from(gpu)][place as usize] = place;
             }
             for last in &mut last {
@@ -90,11 +98,10 @@ impl Holds {
             last
         };
         let of_branch = |branch| (branch, last(&|condition| flow.implies(branch, condition)));
-        let nodes: Vec<NodeId> = holding.iter().map(|&(_, _, node)| node).collect();
         Holds {
             last: last(&|condition| condition == Condition::ALWAYS),
-            branches: largest_branches(course, &nodes).into_iter().map(of_branch).collect(),
-            free_before: free_before(course, nodes),
+            branches: largest_branches(course, &holding).into_iter().map(of_branch).collect(),
+            free_before: free_before(course, &holding),
             outsiders: Outsiders::of(course),
             matters,
         }
@@ -171,10 +178,10 @@ fn last(lasts: &[Vec<u32>], gpu: u16, first: u32, place: u32) -> Option<u32> {
 }
 
 /// The branches that most of these ops are in.
-fn largest_branches(course: &Course, nodes: &[NodeId]) -> Vec<Condition> {
+fn largest_branches(course: &Course, holding: &[Holder]) -> Vec<Condition> {
     let flow = &course.outline.analysis().flow;
     let mut counts: HashMap<Condition, (usize, NodeId)> = HashMap::new();
-    for &node in nodes {
+    for &Holder { node, .. } in holding {
         counts.entry(flow.condition(node)).or_insert((0, node)).0 += 1;
     }
     counts.remove(&Condition::ALWAYS);
@@ -193,7 +200,7 @@ fn touches(course: &Course, op: u32, least_bytes: u64) -> bool {
 }
 
 /// For each node the first place that it must not be made to wait for, if these ops are waited for.
-fn free_before(course: &Course, holding: Vec<NodeId>) -> Vec<u32> {
+fn free_before(course: &Course, holding: &[Holder]) -> Vec<u32> {
     let analysis = course.outline.analysis();
     let graph = analysis.graph;
     let missing = first_missing(course, holding);
@@ -211,12 +218,12 @@ fn free_before(course: &Course, holding: Vec<NodeId>) -> Vec<u32> {
 
 /// For each node the place of the first of these ops that needs an op with effects, or one to be fed, that the node does not need. So
 /// all that those before that place need, the node needs too.
-fn first_missing(course: &Course, holding: Vec<NodeId>) -> Vec<u32> {
+fn first_missing(course: &Course, holding: &[Holder]) -> Vec<u32> {
     let analysis = course.outline.analysis();
     let graph = analysis.graph;
     let is_needy =
         |node: NodeId| graph.op(node).is_stateful() || graph.op(node).name().starts_with("Placeholder");
-    let places = first_needed(course, holding);
+    let places = first_needed(graph, holding);
     let mut needy: Vec<NodeId> =
         graph.node_ids().filter(|&node| places[node.index()] != NONE && is_needy(node)).collect();
     needy.sort_unstable_by_key(|&node| (places[node.index()], node));
@@ -264,13 +271,11 @@ fn latest_needs(course: &Course) -> Vec<u32> {
 }
 
 /// For each node the place of the first of these ops, which come in their order, that needs it or is it.
-fn first_needed(course: &Course, holding: Vec<NodeId>) -> Vec<u32> {
-    let graph = course.outline.analysis().graph;
+fn first_needed(graph: &Graph, holding: &[Holder]) -> Vec<u32> {
     let mut first = vec![NONE; graph.len()];
     let mut open = Vec::new();
-    for op in holding {
-        let place = course.outline.entry(op).map_or(NONE, |entry| course.place_of[entry as usize]);
-        open.push(op);
+    for &Holder { place, node, .. } in holding {
+        open.push(node);
         while let Some(node) = open.pop() {
             if first[node.index()] == NONE {
                 first[node.index()] = place;
