@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import profiles
 from limits import environment
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PROFILES = ROOT / "src/cost/profiles.json"
 
 # What TensorFlow 1 takes of a V100: 95% of what the driver's context leaves. All of it counts: these limits are real.
 V100_16 = ("--gpu-mem", "15117MiB", "--memory-ratio", "1")
@@ -86,10 +86,8 @@ class Asker:
 
     def profile(self, name, like, **changes):
         """Writes a device profile that is like a built-in one but for some fields; returns its file."""
-        profiles = json.loads(PROFILES.read_text())["profiles"]
-        fields = next(fields for fields in profiles if fields["name"] == like)
         path = self.work / f"{name}.json"
-        path.write_text(json.dumps({"schema": 1, **fields, "name": name, **changes}, indent=2) + "\n")
+        profiles.write(path, name, like, **changes)
         return path.name
 
     def hash(self, path):
