@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Hold the planner against TFLMSv2's parameters at parts of each graph's memory, trained on the software GPU, and print a table in Markdown.
+"""Hold the planner against TFLMSv2's parameters, trained on the software GPU, and print a table in Markdown.
 
     scripts/measure_strategies.py --bin target/release
     scripts/measure_strategies.py --bin target/release --write docs/planner.md  # into the page
 
-Each of the models of scripts/limits.py, exported into --work, trains as it is, and in parts of the memory that this takes with the plans of
-both strategies: a process for each, in TensorFlow's own pool, with one thread, over a link of --rate. Printed are the median step, in multiples of that of the graph as it
-is, and the bytes that a step copies beyond what the graph copies by itself. The exit status is 1 if a plan runs out of memory or losses
-differ in a bit.
+Each of the models of scripts/limits.py, exported into --work, trains as it is, and in parts of the memory that this takes
+with the plans of both strategies: a process for each, in TensorFlow's own pool, with one thread, over a link of --rate.
+Printed are the median step, in multiples of that of the graph as it is, and the bytes that a step copies beyond what the
+graph copies by itself. The exit status is 1 if a plan runs out of memory or losses differ in a bit.
 """
 
 import argparse
