@@ -71,6 +71,12 @@ def table(rows):
     return "\n".join(lines) + "\n"
 
 
+def against_tflms(steps, copies):
+    """What the planner's step times and bytes come to, as parts of those of tflms, in sentences."""
+    named = {"Step time": steps, "Bytes": copies}
+    return [f"{name} against tflms: {statistics.median(parts):.2f} in the median, {max(parts):.2f} at worst." for name, parts in named.items()]
+
+
 def summary(rows):
     both = [reports for *_, reports in rows if reports["tflms"] and reports["planned"]]
     only = sum(1 for *_, reports in rows if reports["planned"] and not reports["tflms"])
@@ -78,8 +84,7 @@ def summary(rows):
     if both:
         steps = [slowdown(reports["planned"]) / slowdown(reports["tflms"]) for reports in both]
         copies = [moved(reports["planned"]) / moved(reports["tflms"]) for reports in both]
-        lines.append(f"Step time against tflms: {statistics.median(steps):.2f} in the median, {max(steps):.2f} at worst.")
-        lines.append(f"Bytes against tflms: {statistics.median(copies):.2f} in the median, {max(copies):.2f} at worst.")
+        lines += against_tflms(steps, copies)
     return "\n".join(lines) + "\n"
 
 

@@ -12,7 +12,6 @@ graph copies by itself. The exit status is 1 if a plan runs out of memory or los
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +19,7 @@ from pathlib import Path
 import limits
 import pages
 import profiles
+from compare_strategies import against_tflms
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ("resnet50", "deeplabv3plus", "unet3d", "googlenet")
@@ -103,8 +103,7 @@ def summary(rows):
     if both:
         steps = [planned.slowdown / tflms.slowdown for tflms, planned in both]
         copies = [planned.moved / tflms.moved for tflms, planned in both]
-        lines.append(f"Rows with both: {len(both)}. Step time against tflms: {statistics.median(steps):.2f} in the median, {max(steps):.2f} at worst.")
-        lines.append(f"Bytes against tflms: {statistics.median(copies):.2f} in the median, {max(copies):.2f} at worst.")
+        lines += [f"Rows with both: {len(both)}.", *against_tflms(steps, copies)]
     return "\n".join(lines) + "\n"
 
 
