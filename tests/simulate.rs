@@ -135,6 +135,7 @@ proptest! {
             let least = judge.least_memory(&draft);
             let whenever = judge.least_memory_whenever_copies_end(&draft, least);
             prop_assert!(whenever >= least);
+            // With nothing planned, no copies are tried.
             let judged = Judge::new(outline, &machine(vec![whenever])).judge(&draft);
             prop_assert!(draft.is_empty() || judged.is_ok(), "{:?} in {whenever}, {least} as predicted", judged.err());
             Ok(())

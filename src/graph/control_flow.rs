@@ -119,10 +119,11 @@ impl ControlFlow {
         let inputs = graph.data_inputs(merge);
         let is_head = || inputs.iter().any(|&input| graph.is_back_edge(graph.producer(input), merge));
         let condition = |input: TensorId| self.tensor_condition(graph, input);
-        let pairs = inputs.iter().enumerate().flat_map(|(at, &a)| inputs[..at].iter().map(move |&b| (a, b)));
+        let mut pairs =
+            inputs.iter().enumerate().flat_map(|(at, &a)| inputs[..at].iter().map(move |&b| (a, b)));
         inputs.len() <= MOST_INPUTS
             && !is_head()
-            && pairs.into_iter().all(|(a, b)| self.sets.exclude(condition(a), condition(b)))
+            && pairs.all(|(a, b)| self.sets.exclude(condition(a), condition(b)))
     }
 
     /// Whether a node leads into a loop. Its output is there in the first iteration, and only if it is constant in the
