@@ -375,7 +375,7 @@ fn a_plan_fits_whatever_copies_take() {
             let Some(found) = found else { continue };
             let program = Program::new(outline, &found.draft);
             for (chance, slowness) in (1000..1030).zip([1.0, 2.0, 4.0].into_iter().cycle()) {
-                let uneven = budget.with_slower_copies(slowness).with_uneven_copies(Some(chance));
+                let uneven = budget.with_slower_copies(slowness).with_chance(Some(chance));
                 tried += 1;
                 failed += u32::from(simulate(&program, &uneven, &mut NoObserver).is_err());
             }

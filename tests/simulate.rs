@@ -21,7 +21,7 @@ use tf_lms::ops::OpRegistry;
 use tf_lms::order::Placement;
 use tf_lms::plan::{Analysis, Draft, NodeOrder, OrderReason, TensorSwap, TensorUse, tflms};
 use tf_lms::proto::tensorflow::TensorProto;
-use tf_lms::proto::tensorflow::attr_value::Value;
+use tf_lms::proto::tensorflow::attr_value::{ListValue, Value};
 use tf_lms::shape::{Shapes, Sizes};
 use tf_lms::simulate::{NoObserver, Observer, OpCost, Origin, Outline, Program, floors, simulate};
 use tf_lms::tune::Judge;
@@ -125,6 +125,23 @@ proptest! {
         })?;
     }
 
+    /// In whatever order and however fast, the same is run and moved.
+    #[test]
+    fn chance_decides_only_when(seed: u64, size in 2usize..100, parameters in parameters(), chance in 0u64..1000) {
+        with_outline(seed, size, |outline| {
+            let program = Program::new(outline, &tflms::draft(outline.analysis(), &parameters).unwrap());
+            let run = |chance| {
+                let mut launched = Launched::default();
+                let outcome = simulate(&program, &machine(Vec::new()).with_chance(chance), &mut launched).unwrap();
+                let moved: Vec<_> = outcome.gpus.iter().map(|gpu| (gpu.out_bytes, gpu.in_bytes)).collect();
+                launched.0.sort_unstable();
+                (launched.0, moved)
+            };
+            prop_assert_eq!(run(Some(chance)), run(None));
+            Ok(())
+        })?;
+    }
+
     /// What suffices whenever copies end is no less than what suffices if they end as predicted, and suffices if they do not.
     #[test]
     fn slow_and_uneven_copies_need_no_more(seed: u64, size in 2usize..100, parameters in parameters()) {
@@ -223,6 +240,80 @@ impl Observer for Launched {
     fn launch(&mut self, op: u32, _: f64, _: f64) {
         self.0.push(op);
     }
+}
+
+/// TensorFlow begins a step in an order of each process' own, and so tells the readers of a tensor if they are more than eight. The
+/// prediction has the file's.
+#[test]
+fn no_order_is_certain_among_many() {
+    let float = || [("T", attr_type(1))];
+    let mut nodes = Nodes::default();
+    nodes.placeholder("x", &[4]).placeholder("y", &[4]);
+    let readers = |of: &str, count: usize| (0..count).map(|n| format!("{of}{n}")).collect::<Vec<_>>();
+    let all = [readers("x", 8), readers("y", 9)].concat();
+    for name in &all {
+        nodes.add(name, "Relu", &[&name[..1]], &float()).declares(name, &[4]);
+    }
+    let ends: Vec<String> = all.iter().map(|name| format!("^{name}")).collect();
+    nodes.add(random_graph::TRAIN_OP, "NoOp", &ends.iter().map(String::as_str).collect::<Vec<_>>(), &[]);
+    let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
+        let graph = outline.analysis().graph;
+        let program = Program::new(outline, &Draft::default());
+        let order = |chance| {
+            let mut launched = Launched::default();
+            simulate(&program, &machine(Vec::new()).with_chance(chance), &mut launched).unwrap();
+            let names = launched.0.iter().filter_map(|&op| match program.origin(op) {
+                Origin::Op(node) => Some(graph.name(node).to_string()),
+                _ => None,
+            });
+            names.filter(|name| name.len() == 2).collect::<Vec<_>>()
+        };
+        let among = |of: &str, order: &[String]| -> Vec<String> {
+            order.iter().filter(|name| name.starts_with(of)).cloned().collect()
+        };
+        prop_assert_eq!(order(None), all);
+        let orders: Vec<Vec<String>> = (0..20).map(|chance| order(Some(chance))).collect();
+        prop_assert!(orders.iter().any(|order| order[0] == "x0"));
+        prop_assert!(orders.iter().any(|order| order[0].starts_with('y')));
+        prop_assert!(orders.iter().all(|order| among("x", order) == readers("x", 8)));
+        prop_assert!(orders.iter().any(|order| among("y", order) != readers("y", 9)));
+        prop_assert_eq!(order(Some(7)), order(Some(7)));
+        Ok(())
+    });
+    checked.unwrap();
+}
+
+/// TensorFlow makes one of equal constants only if they are to be beside the same variable.
+#[test]
+fn equal_constants_beside_others_are_not_one() {
+    let persistent = |beside: [&str; 2]| {
+        let mut nodes = Nodes::default();
+        nodes.placeholder("x", &[4]);
+        for (name, beside) in ["first", "second"].iter().zip(beside) {
+            let tensor_shape = Some(shape(&[4]));
+            let value =
+                TensorProto { dtype: 1, tensor_shape, tensor_content: vec![0; 16], ..TensorProto::default() };
+            let places = ListValue { s: vec![format!("loc:@{beside}").into_bytes()], ..ListValue::default() };
+            let attrs =
+                [("dtype", attr_type(1)), ("value", Value::Tensor(value)), ("_class", Value::List(places))];
+            nodes.add(name, "Const", &[], &attrs).declares(name, &[4]);
+        }
+        let float = || [("T", attr_type(1))];
+        nodes.add("sum", "Mul", &["x", "first"], &float()).declares("sum", &[4]);
+        nodes.add("end", "Mul", &["sum", "second"], &float()).declares("end", &[4]);
+        nodes.add(random_graph::TRAIN_OP, "NoOp", &["^end"], &[]);
+        let mut bytes = 0;
+        let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
+            let program = Program::new(outline, &Draft::default());
+            bytes =
+                simulate(&program, &machine(Vec::new()), &mut NoObserver).unwrap().gpus[0].persistent_bytes;
+            Ok(())
+        });
+        checked.unwrap();
+        bytes
+    };
+    assert_eq!(persistent(["x", "x"]), 256);
+    assert_eq!(persistent(["x", "sum"]), 512);
 }
 
 /// Who is made to wait for a constant waits for what that waits for: as what starts a copy, the constant is as good as any op.

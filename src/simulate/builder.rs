@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap as HashMap;
 
-use super::Outline;
+use super::outline::{Outline, output_bytes};
 use super::pool::in_chunks;
 use super::program::{Buffer, NONE, Op, Origin, Program, Tensor, buffer};
 use crate::dtype::DataType;
@@ -43,7 +43,7 @@ fn add_run(outline: &Outline, node: NodeId, origin: Origin, ops: &mut Vec<Op>, t
     let number = outline.place_of[node.index()] as usize;
     let first_tensor = tensors.len() as u32;
     for tensor in graph.outputs(node) {
-        let content_bytes = sizes.bytes(tensor).unwrap_or(0);
+        let content_bytes = output_bytes(outline.analysis, node, tensor).unwrap_or(0);
         tensors.push(Tensor {
             bytes: in_chunks(content_bytes),
             content_bytes,

@@ -8,6 +8,7 @@
 //! and its inputs given up as soon as it is launched, since whoever gets their memory runs behind it on the same engine. A
 //! copy gives its source up when it is done.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
@@ -198,14 +199,15 @@ impl<'a, O: Observer> Run<'a, O> {
     fn begin(&mut self) {
         let numbered = || (0u32..).zip(&self.program.ops);
         let begins = |on_host: bool| {
-            numbered()
-                .filter(move |(_, op)| op.waits == 0 && (op.from == Place::Host) == on_host)
-                .map(|(number, _)| Task::Launch(number))
+            let ready =
+                numbered().filter(move |(_, op)| op.waits == 0 && (op.from == Place::Host) == on_host);
+            let tasks = ready.map(|(number, _)| Task::Launch(number)).collect();
+            self.machine.shuffled(tasks)
         };
         let expected = numbered()
             .filter(|(_, op)| Meeting::at_first(op, self.machine) == Meeting::Neither)
             .map(|(number, _)| Task::Receive(number));
-        self.scheduled = begins(false).chain(begins(true)).chain(expected).collect();
+        self.scheduled = begins(false).into_iter().chain(begins(true)).chain(expected).collect();
     }
 
     fn next_task(&mut self) -> Option<Task> {
@@ -279,7 +281,7 @@ impl<'a, O: Observer> Run<'a, O> {
         for &tensor in program.reads.row(op as usize) {
             self.give_up(tensor);
         }
-        for &next in program.successors.row(op as usize) {
+        for &next in &*self.successors(op) {
             self.waits[next as usize] -= 1;
             if self.waits[next as usize] == 0 {
                 self.inline.push_back(next);
@@ -360,7 +362,7 @@ impl<'a, O: Observer> Run<'a, O> {
         for &tensor in program.reads.row(op as usize) {
             self.give_up(tensor);
         }
-        let successors = program.successors.row(op as usize);
+        let successors = self.successors(op);
         let Op { origin, to, .. } = program.ops[op as usize];
         if matches!((origin, to), (Origin::Signal(_), Place::Host)) {
             // Traces show that the swaps behind one trigger start last first.
@@ -368,6 +370,11 @@ impl<'a, O: Observer> Run<'a, O> {
         } else {
             successors.iter().for_each(|&next| self.schedule(next));
         }
+    }
+
+    /// Those that wait for an op, in the order in which they are told.
+    fn successors(&self, op: u32) -> Cow<'a, [u32]> {
+        self.machine.in_order(op, self.program.successors.row(op as usize))
     }
 
     /// One of those that an op waits for is done.

@@ -272,27 +272,37 @@ fn listing(graph: &Graph, late: &Late, runs: impl Fn(NodeId) -> bool) -> Vec<Nod
     order
 }
 
-/// Outputs that TensorFlow's shape functions leave without a shape although the kernels make next to nothing: what batch
-/// norm passes to its gradient for cuDNN, beyond the statistics.
-fn is_reserve_space(op: &str, output: u32) -> bool {
-    op == "FusedBatchNormV3" && output == 5 || op == "FusedBatchNormGradV3" && output >= 3
+/// The bytes of outputs that TensorFlow's shape functions leave without a shape although the kernels make next to nothing: what batch
+/// norm passes to its gradient for cuDNN, beyond the statistics, is a number where cuDNN needs nothing.
+fn reserve_space_bytes(op: &str, output: u32) -> Option<u64> {
+    match (op, output) {
+        ("FusedBatchNormV3", 5) => Some(4),
+        ("FusedBatchNormGradV3", 3..) => Some(0),
+        _ => None,
+    }
+}
+
+/// The bytes of a tensor that a node makes, if they are known.
+pub(super) fn output_bytes(analysis: &Analysis, node: NodeId, tensor: TensorId) -> Option<u64> {
+    let graph = analysis.graph;
+    analysis
+        .sizes
+        .bytes(tensor)
+        .or_else(|| reserve_space_bytes(graph.op(node).name(), graph.output_index(tensor)))
 }
 
 fn check_sizes(analysis: &Analysis, placement: &Placement, order: &[NodeId]) -> Result<(), UnknownSizes> {
     let graph = analysis.graph;
     let mut unknown: Vec<TensorId> = Vec::new();
     for &node in order {
-        let op = graph.op(node).name();
         for tensor in graph.outputs(node) {
-            let output = graph.output_index(tensor);
             let output_type = graph.output_type(tensor);
             let buffer = buffer(graph, &analysis.sizes, node, tensor);
             let has_own = matches!(buffer, Buffer::Own | Buffer::DyingInput);
             if has_own
                 && output_type.dtype.size_in_bytes().is_some()
                 && placement.output(tensor) != Place::Host
-                && analysis.sizes.bytes(tensor).is_none()
-                && !is_reserve_space(op, output)
+                && output_bytes(analysis, node, tensor).is_none()
             {
                 unknown.push(tensor);
             }

@@ -137,8 +137,15 @@ fn handle_bytes(graph: &Graph, node: NodeId) -> Option<u64> {
     sizes.try_fold(dtype.size_in_bytes()?, |bytes, size| bytes.checked_mul(size?))
 }
 
-/// What makes two constants equal: how they are made, of what value, in which shape; of others than plain ones, which they are.
-type Fingerprint = (String, Vec<u8>, Vec<i64>);
+/// What makes two constants equal: how they are made, of what value, in which shape; of the file's own, what they are to be beside, which
+/// TensorFlow keeps apart (what it computes beforehand forgets it); of others than plain ones, which they are.
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
+struct Fingerprint {
+    made_by: String,
+    value: Vec<u8>,
+    shape: Vec<i64>,
+    beside: Vec<String>,
+}
 
 fn fingerprint(analysis: &Analysis, tensor: TensorId) -> Fingerprint {
     let graph = analysis.graph;
@@ -147,13 +154,17 @@ fn fingerprint(analysis: &Analysis, tensor: TensorId) -> Fingerprint {
     let op = graph.op(producer).name();
     let shape = analysis.shapes.get(tensor).unwrap_or_default().to_vec();
     let filler = graph.data_inputs(producer).get(1).map(|&value| graph.producer(value));
+    let made_by = op.to_string();
     match (op, filler) {
-        ("Const", _) => (op.to_string(), content(producer), shape),
-        ("Fill", Some(filler)) if filler.index() < graph.len() && graph.op(filler).name() == "Const" => {
-            (op.to_string(), content(filler), shape)
+        ("Const", _) => {
+            let beside = graph.attrs(producer).colocated_with();
+            Fingerprint { made_by, value: content(producer), shape, beside }
         }
-        ("ZerosLike" | "OnesLike", _) => (op.to_string(), Vec::new(), shape),
-        _ => (graph.tensor_name(tensor).to_string(), Vec::new(), shape),
+        ("Fill", Some(filler)) if filler.index() < graph.len() && graph.op(filler).name() == "Const" => {
+            Fingerprint { made_by, value: content(filler), shape, ..Fingerprint::default() }
+        }
+        ("ZerosLike" | "OnesLike", _) => Fingerprint { made_by, shape, ..Fingerprint::default() },
+        _ => Fingerprint { made_by: graph.tensor_name(tensor).to_string(), shape, ..Fingerprint::default() },
     }
 }
 

@@ -14,6 +14,6 @@ pub fn machine(memory: Vec<u64>) -> Machine {
         notice_seconds: 1e-5,
         one_thread: false,
         synchronous: false,
-        uneven_copies: None,
+        chance: None,
     }
 }
