@@ -264,15 +264,9 @@ fn variables_that_come_early_hold_nothing_up() {
     with_outline(&model, &[train_op], check).unwrap();
 }
 
-/// What joins two branches, of which a step takes the second, is read once more behind a long chain; so is what the branches read.
-/// `are_branches` says for each input of the `Merge` whether it is of a branch. With the op to be run.
-fn with_merge(are_branches: [bool; 2]) -> (Vec<u8>, String) {
-    const SHAPE: &[i64] = &[64, 64];
-    let float = || type_value(DataType::FLOAT);
-    let mut builder = GraphBuilder { device: "/device:GPU:0".to_string(), ..GraphBuilder::default() };
-    let fed = vec![("dtype", float()), ("shape", Value::Shape(shape_proto(SHAPE)))];
-    let input = builder.add("Placeholder", &[], fed, &[SHAPE]);
-    let truth = vec![
+/// A constant that is true.
+fn truth(builder: &mut GraphBuilder) -> String {
+    let value = vec![
         ("dtype", type_value(DataType::BOOL)),
         (
             "value",
@@ -284,7 +278,18 @@ fn with_merge(are_branches: [bool; 2]) -> (Vec<u8>, String) {
             }),
         ),
     ];
-    let predicate = builder.add("Const", &[], truth, &[&[]]);
+    builder.add("Const", &[], value, &[&[]])
+}
+
+/// What joins two branches, of which a step takes the second, is read once more behind a long chain; so is what the branches read.
+/// `are_branches` says for each input of the `Merge` whether it is of a branch. With the op to be run.
+fn with_merge(are_branches: [bool; 2]) -> (Vec<u8>, String) {
+    const SHAPE: &[i64] = &[64, 64];
+    let float = || type_value(DataType::FLOAT);
+    let mut builder = GraphBuilder { device: "/device:GPU:0".to_string(), ..GraphBuilder::default() };
+    let fed = vec![("dtype", float()), ("shape", Value::Shape(shape_proto(SHAPE)))];
+    let input = builder.add("Placeholder", &[], fed, &[SHAPE]);
+    let predicate = truth(&mut builder);
     let read = builder.add("MatMul", &[&input, &input], vec![("T", float())], &[SHAPE]);
     let branches = [0, 1].map(|output| {
         let branch = match are_branches[output] {
@@ -331,6 +336,50 @@ fn a_branch_runs_again() {
         };
         with_outline(&model, &[&end], check).unwrap();
     }
+}
+
+/// Zeros for the branch that is taken, as gradients have them in TensorFlow 1, read at the end of a long chain on a GPU. With the op to be run.
+fn with_zeros() -> (Vec<u8>, String) {
+    const SHAPE: &[i64] = &[64, 64];
+    let float = || type_value(DataType::FLOAT);
+    let mut builder = GraphBuilder { device: "/device:GPU:0".to_string(), ..GraphBuilder::default() };
+    let fed = |builder: &mut GraphBuilder, dtype, shape| {
+        let attrs = vec![("dtype", type_value(dtype)), ("shape", Value::Shape(shape_proto(shape)))];
+        builder.add("Placeholder", &[], attrs, &[shape])
+    };
+    let axes = fed(&mut builder, DataType::INT32, &[2]);
+    let input = fed(&mut builder, DataType::FLOAT, SHAPE);
+    let zero = builder.add("Const", &[], vec![("dtype", float())], &[&[]]);
+    let predicate = truth(&mut builder);
+    let switch = builder.add("Switch", &[&input, &predicate], vec![("T", float())], &[SHAPE, SHAPE]);
+    let dead = builder.add("Tanh", &[&switch], vec![("T", float())], &[SHAPE]);
+    let zeros = builder.add("Fill", &[&axes, &zero], vec![("T", float())], &[SHAPE]);
+    let count = vec![("T", float()), ("N", Value::I(2))];
+    let merged = builder.add("Merge", &[&dead, &zeros], count, &[SHAPE, &[]]);
+    let mut last = input;
+    for _ in 0..8 {
+        last = builder.add("MatMul", &[&last, &last], vec![("T", float())], &[SHAPE]);
+    }
+    let end = builder.add("AddV2", &[&last, &merged], vec![("T", float())], &[SHAPE]);
+    (builder.encode(), end)
+}
+
+/// They come when what joins the branches is read, not before, and so need not leave.
+#[test]
+fn zeros_in_the_place_of_a_branch_come_late() {
+    let (content, end) = with_zeros();
+    let model = Model::from_bytes("zeros", content, &ReadOptions::default()).unwrap();
+    let check = |outline: &Outline| {
+        // Two and a half tensors; with the zeros the chain would like three.
+        let budget = machine(vec![64 * 64 * 4 * 5 / 2]);
+        let mut judge = Judge::new(outline, &budget);
+        assert!(judge.judge(&Draft::default()).is_err());
+        let found = planned(false).find(&mut judge).unwrap().expect("a plan");
+        assert!(found.draft.swaps.is_empty(), "{:?}", found.draft.swaps);
+        let plan = written(outline, found.draft);
+        carried_out(&model, outline.analysis().graph, &plan, &[&end]).unwrap();
+    };
+    with_outline(&model, &[&end], check).unwrap();
 }
 
 const RESNET: &str = "testdata/resnet50_2000_b1.meta";
