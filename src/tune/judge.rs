@@ -61,8 +61,8 @@ const DEVIATIONS: [Deviation; ALL_DEVIATIONS] = [
     copies(1.0, Some(11)),
 ];
 
-/// What part of the memory a plan must leave over where chance plays: of all chances only a few are tried. Without it, one of fifteen further
-/// chances found plans for a ResNet50 out of memory.
+/// What part of the memory a plan must leave over where chance plays, if it may count on all of it: of all chances only a few are tried.
+/// Without it, one of fifteen further chances found plans for a ResNet50 out of memory.
 const SPARE_PART: f64 = 0.01;
 
 /// No GPU has more.
@@ -206,17 +206,18 @@ impl<'a> Judge<'a> {
         if !self.is_careful {
             return Ok(());
         }
+        let counts_on_all = machine.whole_memory == machine.memory;
         for number in deviations {
             let Deviation { slowness, chance, rest } = self.deviations[number];
             let differs = match rest > 0.0 {
-                true => machine.whole_memory != machine.memory,
+                true => !counts_on_all,
                 // Nothing is copied where nothing is planned.
                 false => !draft.is_empty(),
             };
             if !differs {
                 continue;
             }
-            let spare = if chance.is_some() { SPARE_PART } else { 0.0 };
+            let spare = if chance.is_some() && counts_on_all { SPARE_PART } else { 0.0 };
             let machine = machine
                 .with_part_of_the_rest(rest)
                 .without_part(spare)
