@@ -133,19 +133,25 @@ fn variables_with_memory_of_their_own_do_not_part_the_pool() {
     let path = directory.path().join("plan.json").display().to_string();
     let model = format!("testdata/{}.meta", RESNET.model);
     let planned = Command::new(env!("CARGO_BIN_EXE_lms-tune"))
-        .args([&model, "--gpu-mem", "228MiB", "--memory-ratio", "1", "--device-profile", "soft", "-o", &path])
+        .args([&*model, "--gpu-mem", "230MiB", "--memory-ratio", "1", "--device-profile", "soft"])
+        .args(["--json", "-o", &path])
         .output();
-    assert!(planned.unwrap().status.success());
+    assert_eq!(report(&planned.unwrap())["is_tight"], false, "a tight plan may run out of memory by chance");
     let mut plan: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     assert!(plan["initial_values"].as_array().unwrap().len() > 100);
-    // A budget for which there is a plan that suffices whenever its copies end.
-    let flags = ["--device", "soft:228MiB", "--plan", &path];
+    let flags = ["--device", "soft:230MiB", "--plan", &path];
     let original = train(&RESNET, &["--device", "soft"]);
     assert_eq!(train(&RESNET, &flags)["losses"], original["losses"]);
     plan.as_object_mut().unwrap().remove("initial_values");
     fs::write(&path, plan.to_string()).unwrap();
-    let failed = try_to_train(&RESNET, &flags);
-    assert_eq!(failed.status.code(), Some(3), "{}", String::from_utf8_lossy(&failed.stderr));
+    // Variables lie in other places in each process, and one process in six trains all the same.
+    let runs_out = (0..5).any(|_| {
+        let failed = try_to_train(&RESNET, &flags);
+        let message = String::from_utf8_lossy(&failed.stderr);
+        assert!(failed.status.success() || failed.status.code() == Some(3), "{message}");
+        !failed.status.success()
+    });
+    assert!(runs_out, "trains without memory of their own, five times");
 }
 
 /// What is fed need not leave: it comes when it is needed, once more than without the plan if it is needed twice, and nothing goes out.
