@@ -32,18 +32,17 @@ pub fn plan_for_budget(
     let peak = |outcome: &crate::simulate::Outcome| {
         Size(outcome.gpus.iter().map(|gpu| gpu.peak_bytes).max().unwrap_or(0))
     };
+    let tight = match tuning.is_tight {
+        true => "; it is tight, and fits only in the order and with copies as fast as predicted",
+        false => "",
+    };
     let (plan, note) = match tuning.verdict {
         Verdict::Fits => (
             written(analysis, strategy, Draft::default(), serde_json::Value::Null, host),
-            format!("the graph fits as it is, with a predicted peak of {}", peak(&tuning.before)),
+            format!("the graph fits as it is, with a predicted peak of {}{tight}", peak(&tuning.before)),
         ),
         Verdict::FitsWithSwapping(found) => {
             let slowdown = found.outcome.step_seconds / tuning.before.step_seconds - 1.0;
-            let tight = if tuning.is_tight {
-                "; it is tight, and fits only with copies as fast as the profile says"
-            } else {
-                ""
-            };
             let note = format!(
                 "predicted peak {} instead of {}, steps {:.0}% longer{tight}",
                 peak(&found.outcome),

@@ -171,7 +171,7 @@ impl<'a> Judge<'a> {
         if !is_wanted(&outcome) {
             return Ok(None);
         }
-        // Nothing is copied where nothing is planned, so only the memory differs.
+        // There is but one plan with nothing in it, so all of its deviations are tried at once.
         let deviations = if draft.is_empty() { 0..ALL_DEVIATIONS } else { deviations };
         self.try_deviations(&program, self.machine, draft, deviations)?;
         Ok(Some(outcome))
@@ -211,8 +211,8 @@ impl<'a> Judge<'a> {
             let Deviation { slowness, chance, rest } = self.deviations[number];
             let differs = match rest > 0.0 {
                 true => !counts_on_all,
-                // Nothing is copied where nothing is planned.
-                false => !draft.is_empty(),
+                // Nothing is copied where nothing is planned, but ops run in some order.
+                false => chance.is_some() || !draft.is_empty(),
             };
             if !differs {
                 continue;

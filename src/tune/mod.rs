@@ -90,7 +90,8 @@ pub enum Verdict {
 pub struct Tuning {
     /// The verdict.
     pub verdict: Verdict,
-    /// Whether no plan fits with slower and faster copies than the profile says, so that this one fits only with those.
+    /// Whether the graph fits neither as it is nor with any plan in other orders and with slower and faster copies than the profile says,
+    /// so that the verdict holds only with those.
     pub is_tight: bool,
     /// A step of the graph as it is, were there no end of memory.
     pub before: Outcome,
@@ -112,19 +113,22 @@ pub fn tune(outline: &Outline, machine: &Machine, strategy: &mut dyn Strategy) -
     let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
     let floors = floors_of(outline, machine, strategy, &before);
     let mut judge = Judge::new(outline, machine);
-    let mut is_tight = false;
-    let verdict = if judge.judge(&Draft::default()).is_ok() {
-        Verdict::Fits
-    } else {
-        let mut found = strategy.find(&mut judge)?;
-        if found.is_none() {
-            is_tight = true;
-            judge.trust_the_profile();
-            found = strategy.find(&mut judge)?;
-        }
-        found.map_or(Verdict::DoesNotFit, |found| Verdict::FitsWithSwapping(Box::new(found)))
-    };
+    let mut verdict = verdict_of(&mut judge, strategy)?;
+    let is_tight = matches!(verdict, Verdict::DoesNotFit);
+    if is_tight {
+        judge.trust_the_profile();
+        verdict = verdict_of(&mut judge, strategy)?;
+    }
     Ok(Tuning { verdict, is_tight, before, floors, simulations: judge.simulations() + 1 })
+}
+
+/// Whether the graph fits as it is, and if not, with which plan.
+fn verdict_of(judge: &mut Judge, strategy: &mut dyn Strategy) -> Result<Verdict, TflmsError> {
+    if judge.judge(&Draft::default()).is_ok() {
+        return Ok(Verdict::Fits);
+    }
+    let found = strategy.find(judge)?;
+    Ok(found.map_or(Verdict::DoesNotFit, |found| Verdict::FitsWithSwapping(Box::new(found))))
 }
 
 /// What no plan of a strategy goes below. `before` is a step of the graph as it is, were there no end of memory.
@@ -135,6 +139,9 @@ fn floors_of(outline: &Outline, machine: &Machine, strategy: &dyn Strategy, befo
 
 /// How near the least budget is looked for: to one part in so many.
 const LEAST_BUDGET_PARTS: u64 = 100;
+
+/// By what part more memory a graph as it is may need when it runs in other orders: a twentieth.
+const OTHER_ORDERS_PARTS: u64 = 20;
 
 /// By what part less memory is tried below a least budget, again and again, and how often in vain.
 const MISS_PARTS: u64 = 40;
@@ -162,8 +169,9 @@ pub fn least_budget(
     let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
     let floors = floors_of(outline, machine, strategy, &before);
     let floor = floors.iter().map(|floor| floor.memory_bytes).max().unwrap_or(0);
-    // The pool needs more than the peak.
+    // The pool needs more than the peak, and in other orders a little more than that.
     let as_it_is = Judge::new(outline, machine).least_memory(&Draft::default());
+    let as_it_is = as_it_is + as_it_is / OTHER_ORDERS_PARTS;
     for is_careful in [true, false] {
         let mut fits = |bytes| {
             let machine = machine.with_memory(vec![bytes]).with_whole_memory(vec![whole(bytes)]);
@@ -201,5 +209,5 @@ fn fits(
     if !is_careful {
         judge.trust_the_profile();
     }
-    Ok(judge.judge(&Draft::default()).is_ok() || strategy.find(&mut judge)?.is_some())
+    Ok(!matches!(verdict_of(&mut judge, strategy)?, Verdict::DoesNotFit))
 }

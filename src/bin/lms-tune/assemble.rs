@@ -49,7 +49,7 @@ impl Facts<'_> {
         let mut report = Report {
             schema: Report::schema(),
             verdict: *verdict,
-            is_tight: tuning.is_tight && *verdict == Verdict::FitsWithSwapping,
+            is_tight: tuning.is_tight && *verdict != Verdict::DoesNotFit,
             gpu_mem: memory.first().copied().unwrap_or(0),
             memory_ratio: memory
                 .first()
@@ -135,7 +135,7 @@ impl Facts<'_> {
         let mut notes: Vec<String> = report.host_memory_note().into_iter().collect();
         if report.is_tight {
             notes.push(
-                "it is tight: the plan fits only with copies as fast as the device profile says".to_string(),
+                "it is tight: it fits only in the order and with copies as fast as predicted".to_string(),
             );
         }
         if !self.simulated.analysis.step.is_known() {

@@ -33,7 +33,7 @@ pub enum Verdict {
 pub struct Report {
     pub schema: u32,
     pub verdict: Verdict,
-    /// Whether the plan fits only with copies as fast as the profile says.
+    /// Whether the graph fits only in the order and with copies as fast as predicted.
     pub is_tight: bool,
     /// Bytes of the first GPU.
     pub gpu_mem: u64,

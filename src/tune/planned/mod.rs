@@ -192,7 +192,8 @@ impl Planned {
                 search.attempt(planner, Parameters { early: 0.0, ..parameters }, room, MORE_ROUNDS);
             }
         }
-        Ok(search.finish(most_ops as u64))
+        search.may_take(most_ops as u64);
+        Ok(search.finish())
     }
 }
 

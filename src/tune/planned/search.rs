@@ -150,9 +150,8 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
         (is_new && place < CANDIDATES).then_some(place)
     }
 
-    /// The best plan, made better until so many ops are simulated: what could not stay may be able to once others have changed.
-    pub fn finish(mut self, most_ops: u64) -> Option<Found> {
-        self.most_ops = most_ops;
+    /// The best plan, made better until all effort is spent: what could not stay may be able to once others have changed.
+    pub fn finish(mut self) -> Option<Found> {
         let mut best = std::mem::take(&mut self.best);
         let mut open: Vec<&mut Candidate> = best.iter_mut().map(|(_, candidate)| candidate).collect();
         while !open.is_empty() && !self.is_over() {
