@@ -130,6 +130,17 @@ fn each_gpu_has_its_budget() {
     assert_eq!(report["verified"], true);
 }
 
+/// A concatenation wants half of the free memory in one piece, and one of its inputs lies in the midst of that. It comes anew, to
+/// another place.
+#[test]
+fn inputs_that_part_the_pool_are_brought_anew() {
+    for budget in ["9.3MiB", "9.5MiB", "10.1MiB", "10.3MiB"] {
+        let found =
+            json(0, &[TOWERS, "--gpu-mem", budget, "--memory-ratio", "1", "--device-profile", "soft"]);
+        assert_eq!(found["is_tight"], false, "{budget}");
+    }
+}
+
 #[test]
 fn a_plan_for_another_graph_is_refused() {
     let directory = TempDir::new().unwrap();

@@ -48,14 +48,13 @@ fn run<'a, O: Observer>(
     loop {
         while let Some(task) = run.next_task() {
             run.complete_until(run.host_seconds);
-            match task {
-                Task::Launch(op) => run.launch(op)?,
-                Task::Receive(copy) => run.receive(copy)?,
-            }
+            run.take_up(task)?;
         }
-        if !run.complete_next() {
-            break;
+        if run.complete_next() {
+            continue;
         }
+        let Some(op) = run.held_back.pop_front() else { break };
+        run.launch(op)?;
     }
     Ok(run)
 }
@@ -139,6 +138,9 @@ struct Run<'a, O> {
     meetings: Vec<Meeting>,
     scheduled: VecDeque<Task>,
     inline: VecDeque<u32>,
+    /// The GPU that by chance comes after all else, and its ops that are ready.
+    behind: Option<u16>,
+    held_back: VecDeque<u32>,
     events: BinaryHeap<Event>,
     event_count: u32,
     host_seconds: f64,
@@ -178,6 +180,8 @@ impl<'a, O: Observer> Run<'a, O> {
             meetings: program.ops.iter().map(|op| Meeting::at_first(op, machine)).collect(),
             scheduled: VecDeque::new(),
             inline: VecDeque::new(),
+            behind: machine.gpu_behind(program.persistent.len()),
+            held_back: VecDeque::new(),
             events: BinaryHeap::new(),
             event_count: 0,
             host_seconds: 0.0,
@@ -211,7 +215,25 @@ impl<'a, O: Observer> Run<'a, O> {
     }
 
     fn next_task(&mut self) -> Option<Task> {
-        self.inline.pop_front().map(Task::Launch).or_else(|| self.scheduled.pop_front())
+        loop {
+            match self.inline.pop_front().map(Task::Launch).or_else(|| self.scheduled.pop_front())? {
+                Task::Launch(op) if self.is_behind(op) => self.held_back.push_back(op),
+                task => return Some(task),
+            }
+        }
+    }
+
+    /// Whether an op computes on the GPU that is behind.
+    fn is_behind(&self, op: u32) -> bool {
+        let entry = &self.program.ops[op as usize];
+        self.behind.is_some_and(|gpu| !entry.is_copy && entry.from == Place::Gpu(gpu))
+    }
+
+    fn take_up(&mut self, task: Task) -> Result<(), OutOfMemory> {
+        match task {
+            Task::Launch(op) => self.launch(op),
+            Task::Receive(copy) => self.receive(copy),
+        }
     }
 
     fn receive(&mut self, copy: u32) -> Result<(), OutOfMemory> {

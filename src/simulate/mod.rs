@@ -52,8 +52,8 @@ pub struct Machine {
     pub one_thread: bool,
     /// Whether the host computes itself, as with the software GPU, and so never runs ahead.
     pub synchronous: bool,
-    /// By what chance each copy is faster or slower than it should be, up to [`UNEVENNESS`] times, and ops that become ready together
-    /// run in another order; none: all as predicted.
+    /// By what chance each copy is faster or slower than it should be, up to [`UNEVENNESS`] times, ops that become ready together
+    /// run in another order, and one of several GPUs is behind the others; none: all as predicted.
     pub chance: Option<u64>,
 }
 
@@ -150,8 +150,8 @@ impl Machine {
         }
     }
 
-    /// The same where each copy takes longer or shorter than it should, and ops become ready in another order, by chance; the same
-    /// ones for the same `seed`, none without one.
+    /// The same where each copy takes longer or shorter than it should, ops become ready in another order, and a GPU is behind, by
+    /// chance; the same ones for the same `seed`, none without one.
     pub fn with_chance(&self, seed: Option<u64>) -> Machine {
         Machine { chance: seed, ..self.clone() }
     }
@@ -161,6 +161,13 @@ impl Machine {
         let Some(seed) = self.chance else { return 1.0 };
         let part = mixed(seed, copy, 0) as f64 / u64::MAX as f64;
         UNEVENNESS.powf(2.0 * part - 1.0)
+    }
+
+    /// Of several GPUs the one that does nothing as long as anything else can be done; none by one chance of as many and one. What the
+    /// others send it is in its memory by then.
+    fn gpu_behind(&self, gpus: usize) -> Option<u16> {
+        let chosen = self.chance? % (gpus as u64 + 1);
+        (gpus > 1 && chosen < gpus as u64).then_some(chosen as u16)
     }
 
     /// What a step begins with, in the order in which it does.

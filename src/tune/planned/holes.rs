@@ -1,7 +1,8 @@
 //! Where the allocator finds no room though enough is free: a hole is made of what is easiest to do without.
 //!
 //! The pool has free pieces and such as are taken, by address. Neighbours that are free, or could be, make one large piece; of all
-//! ways to come to one that is large enough, the one for which the fewest bytes have to leave is best.
+//! ways to come to one that is large enough, the one for which the fewest bytes have to leave is best. Where what the op reads itself
+//! is in the way of all of them, that is brought anew.
 
 use std::collections::VecDeque;
 
@@ -82,6 +83,29 @@ pub(super) fn islands(
         Holder::Nobody | Holder::Other => None,
     });
     lives.filter(|&life| can_be_gone(residence, life, place)).map(|life| Gone { life, place }).collect()
+}
+
+/// What the op at a place reads itself, and what lies in the way of what it wants. It has to be there, but may lie elsewhere: it leaves
+/// before and returns last, to where the allocator finds room for it then.
+pub(super) fn displaced(
+    residence: &Residence,
+    program: &Program,
+    shortage: &OutOfMemory,
+    place: u32,
+) -> Vec<Gone> {
+    let large = shortage.pieces.iter().filter(|piece| piece.bytes >= shortage.wanted_bytes / LARGE_PART);
+    let lives = large.filter_map(|piece| match piece.holder {
+        Holder::Tensor(tensor) => life_of(residence, program, tensor),
+        Holder::Nobody | Holder::Other => None,
+    });
+    let late = |life: u32| {
+        let of = &residence.lives[life as usize];
+        let before = of.uses.partition_point(|read| read.place < place).checked_sub(1);
+        let after = before.map_or(of.made, |last| of.uses[last].place);
+        let absence = residence.possible_absence(life, after)?;
+        (absence.until == place).then_some(Gone { life, place: absence.trigger })
+    };
+    lives.filter_map(late).collect()
 }
 
 /// The small pieces behind the first large one. What lies before that, at the lowest addresses, is persistent for the most part.

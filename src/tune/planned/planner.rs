@@ -122,6 +122,10 @@ impl Planner<'_> {
                 gone.extend(holes::islands(residence, &program, shortage, place));
             }
             gone.retain(|&gone| room.known.insert(gone));
+            if gone.is_empty() {
+                gone = holes::displaced(residence, &program, shortage, place);
+                gone.retain(|&gone| room.known.insert(gone));
+            }
             room.gone.extend(gone);
         }
         if room.gone.len() == before {
