@@ -86,7 +86,7 @@ pub(super) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Sh
 fn take_back(residence: &mut Residence, choice: &Choice) {
     let mut all: Vec<_> = residence
         .all()
-        .filter(|(_, absence)| absence.gone_at == absence.after)
+        .filter(|(_, absence)| absence.gone_at == absence.after && !absence.is_fixed)
         .map(|(life, absence)| {
             let bytes = residence.lives[life as usize].bytes;
             let cost = if choice.is_cheap[life as usize] { 0 } else { bytes };

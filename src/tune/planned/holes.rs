@@ -7,30 +7,47 @@
 use std::collections::VecDeque;
 
 use super::course::NONE;
-use super::residence::Residence;
+use super::residence::{Absence, Residence};
 use crate::simulate::{Holder, Origin, OutOfMemory, Piece, Program};
 
 /// Of what is wanted, so many parts are a large piece, and so many a small one.
 const LARGE_PART: u64 = 8;
 const SMALL_PART: u64 = 64;
 
-/// A buffer that is not to be in memory at a place.
+/// A buffer that is not to be where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Gone {
-    life: u32,
-    place: u32,
+pub(super) enum Gone {
+    /// It is not to be in memory at a place.
+    At { life: u32, place: u32 },
+    /// It is to be brought anew to the op at a place.
+    Anew { life: u32, place: u32 },
 }
 
 impl Gone {
     /// Lets the buffer leave, if nothing has come in the way since.
     pub fn leave(self, residence: &mut Residence) {
-        let Some(after) = last_use(residence, self.life, self.place) else { return };
-        if !residence.leaves_after(self.life, after) {
-            let absence = residence.possible_absence(self.life, after);
-            let Some(absence) = absence.filter(|absence| absence.trigger >= self.place) else { return };
-            residence.leave(self.life, absence);
+        match self {
+            Gone::At { life, place } => {
+                let Some(after) = last_use(residence, life, place) else { return };
+                if !residence.leaves_after(life, after) {
+                    let absence = residence.possible_absence(life, after);
+                    let Some(absence) = absence.filter(|absence| absence.trigger >= place) else { return };
+                    residence.leave(life, absence);
+                }
+                residence.change(life, after, |absence| absence.gone_at = absence.gone_at.max(place));
+            }
+            Gone::Anew { life, place } => {
+                let Some(absence) = last_return(residence, life, place) else { return };
+                if !residence.leaves_after(life, absence.after) {
+                    residence.leave(life, absence);
+                }
+                residence.change(life, absence.after, |known| {
+                    known.gone_at = known.gone_at.max(absence.trigger);
+                    // Run again right behind its first run, an op would find the same memory.
+                    known.is_fixed |= absence.trigger == absence.after;
+                });
+            }
         }
-        residence.change(self.life, after, |absence| absence.gone_at = absence.gone_at.max(self.place));
     }
 }
 
@@ -66,7 +83,7 @@ pub(super) fn hole(
         }
     }
     let lives = best.into_iter().flat_map(|best| best.pieces).filter_map(|(_, life)| life);
-    lives.map(|life| Gone { life, place }).collect()
+    lives.map(|life| Gone::At { life, place }).collect()
 }
 
 /// What is small and lies among what is large: it keeps that from becoming one piece, and would do so again wherever it came to lie
@@ -82,7 +99,7 @@ pub(super) fn islands(
         Holder::Tensor(tensor) => life_of(residence, program, tensor),
         Holder::Nobody | Holder::Other => None,
     });
-    lives.filter(|&life| can_be_gone(residence, life, place)).map(|life| Gone { life, place }).collect()
+    lives.filter(|&life| can_be_gone(residence, life, place)).map(|life| Gone::At { life, place }).collect()
 }
 
 /// What the op at a place reads itself, and what lies in the way of what it wants. It has to be there, but may lie elsewhere: it leaves
@@ -98,14 +115,18 @@ pub(super) fn displaced(
         Holder::Tensor(tensor) => life_of(residence, program, tensor),
         Holder::Nobody | Holder::Other => None,
     });
-    let late = |life: u32| {
-        let of = &residence.lives[life as usize];
-        let before = of.uses.partition_point(|read| read.place < place).checked_sub(1);
-        let after = before.map_or(of.made, |last| of.uses[last].place);
-        let absence = residence.possible_absence(life, after)?;
-        (absence.until == place).then_some(Gone { life, place: absence.trigger })
-    };
-    lives.filter_map(late).collect()
+    lives
+        .filter(|&life| last_return(residence, life, place).is_some())
+        .map(|life| Gone::Anew { life, place })
+        .collect()
+}
+
+/// How a buffer that the op at a place reads could leave after the last use before that, to come back for it as late as it can.
+fn last_return(residence: &Residence, life: u32, place: u32) -> Option<Absence> {
+    let of = &residence.lives[life as usize];
+    let before = of.uses.partition_point(|read| read.place < place).checked_sub(1);
+    let after = before.map_or(of.made, |last| of.uses[last].place);
+    residence.possible_return(life, after).filter(|absence| absence.until == place)
 }
 
 /// The small pieces behind the first large one. What lies before that, at the lowest addresses, is persistent for the most part.

@@ -96,8 +96,13 @@ impl<'a> Residence<'a> {
         &mut self.rooms[usize::from(self.lives[life as usize].gpu)]
     }
 
-    /// How a buffer could be absent between a use and the next one.
+    /// How a buffer could be absent between a use and the next one, at some place at least.
     pub fn possible_absence(&self, life: u32, after: u32) -> Option<Absence> {
+        self.possible_return(life, after).filter(|absence| absence.trigger > after)
+    }
+
+    /// How a buffer could leave after a use and be brought back for the next one, even if these follow one another.
+    pub fn possible_return(&self, life: u32, after: u32) -> Option<Absence> {
         let of = &self.lives[life as usize];
         let later = &of.uses[of.uses.partition_point(|read| read.place <= after)..];
         let until = later.first()?.place;
@@ -116,15 +121,7 @@ impl<'a> Residence<'a> {
         let starters = self.starters(life);
         let trigger = self.holds.last_for(self.course, of.gpu, places, &consumers, starters)?;
         let comeback = Comeback::Swap;
-        (trigger > after).then_some(Absence {
-            after,
-            until,
-            tensor,
-            comeback,
-            trigger,
-            is_fixed: false,
-            gone_at: after,
-        })
+        Some(Absence { after, until, tensor, comeback, trigger, is_fixed: false, gone_at: after })
     }
 
     /// Whether all these readers of a tensor can be given a copy of it.
