@@ -10,8 +10,9 @@ use super::residence::Residence;
 use super::schedule::Order;
 use super::updates::Updates;
 use super::{Parameters, late, orders, recompute, returns, write};
+use crate::graph::NodeId;
 use crate::plan::{Draft, tflms};
-use crate::simulate::{Origin, OutOfMemory, Program};
+use crate::simulate::{Holder, Origin, OutOfMemory, Piece, Program};
 use crate::tune::Judge;
 
 /// Buffers of less than this part of the budget stay.
@@ -145,24 +146,43 @@ impl Planner<'_> {
 
     /// The place at which memory ran out.
     fn place_of(&self, program: &Program, draft: &Draft, shortage: &OutOfMemory) -> Option<u32> {
-        let course = &self.course;
+        let graph = self.course.outline.analysis().graph;
         let mut op = shortage.op?;
         while let Origin::Signal(before) = program.origin(op) {
             op = before;
         }
-        let node = match program.origin(op) {
-            Origin::Op(node) => node,
-            Origin::Recomputation(_, again) => *draft.recomputations[again as usize].triggers.first()?,
+        // What a trigger starts is counted from the place behind it.
+        let place_behind = |triggers: &[NodeId]| Some(self.place_of_node(*triggers.first()?)? + 1);
+        match program.origin(op) {
+            Origin::Op(node) => self.place_of_node(node),
+            Origin::Recomputation(_, again) => place_behind(&draft.recomputations[again as usize].triggers),
             Origin::SwapIn(tensor, which) | Origin::Swap(tensor, which) => {
                 let swap = draft.swaps.iter().find(|swap| swap.tensor == tensor)?;
-                *swap.uses[which as usize].triggers.first()?
+                place_behind(&swap.uses[which as usize].triggers)
             }
-            Origin::Copy(tensor) | Origin::SwapOut(tensor) => {
-                course.outline.analysis().graph.producer(tensor)
+            // By the time that the host sends it, others may have run.
+            Origin::Copy(tensor) => {
+                self.place_of_node(graph.producer(tensor)).max(self.latest_place(program, shortage))
             }
-            Origin::Signal(_) => return None,
+            Origin::SwapOut(tensor) => self.place_of_node(graph.producer(tensor)),
+            Origin::Signal(_) => None,
+        }
+    }
+
+    /// The last of the places of the ops whose outputs were in memory when that ran out.
+    fn latest_place(&self, program: &Program, shortage: &OutOfMemory) -> Option<u32> {
+        let place = |piece: &Piece| match piece.holder {
+            Holder::Tensor(tensor) => match program.origin(program.maker(tensor)) {
+                Origin::Op(node) => self.place_of_node(node),
+                _ => None,
+            },
+            Holder::Nobody | Holder::Other => None,
         };
-        Some(course.place_of[course.outline.entry(node)? as usize])
+        shortage.pieces.iter().filter_map(place).max()
+    }
+
+    fn place_of_node(&self, node: NodeId) -> Option<u32> {
+        Some(self.course.place_of[self.course.outline.entry(node)? as usize])
     }
 }
 
