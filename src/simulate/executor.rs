@@ -68,7 +68,7 @@ fn initial_memories(program: &Program, machine: &Machine) -> Result<Vec<Memory>,
             continue;
         };
         let mut pool = Pool::new(limit);
-        if let Err(wanted_bytes) = program.initial.fill(gpu, &mut pool) {
+        if let Err(wanted_bytes) = program.initial.fill(gpu, &mut pool, machine.holes()) {
             let used_bytes = pool.used_bytes();
             return Err(OutOfMemory { gpu, op: None, wanted_bytes, used_bytes, pieces: Vec::new() });
         }

@@ -11,11 +11,14 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use super::persistent::{Persistent, updates};
-use super::pool::{Chunk, Pool};
+use super::pool::{CHUNK_BYTES, Chunk, Pool};
 use super::{Machine, Observer, OpCost, Outline, Program, simulate};
 use crate::graph::{Graph, NodeId, TensorId};
 use crate::order::{Place, Placement};
 use crate::plan::{Analysis, Draft, movable};
+
+/// How many small holes there are at most.
+const SMALL_HOLES: usize = 64;
 
 /// What a session's pools look like when it has begun.
 #[derive(Debug, Default)]
@@ -39,20 +42,43 @@ pub(super) struct Initial {
 
 impl Initial {
     /// Does to a GPU's pool what is done before the first step; if there is not enough of it, the error is the bytes that found no room.
-    pub fn fill(&self, gpu: usize, pool: &mut Pool) -> Result<(), u64> {
+    pub fn fill(&self, gpu: usize, pool: &mut Pool, holes: Holes) -> Result<(), u64> {
+        let events = self.events.get(gpu).map_or(&[][..], |events| events);
+        let goes: HashSet<u32> = match holes {
+            Holes::OfInitializer => HashSet::default(),
+            Holes::None | Holes::Small => events.iter().filter_map(PoolEvent::given).collect(),
+        };
         let mut held: HashMap<u32, Chunk> = HashMap::default();
-        for &event in self.events.get(gpu).into_iter().flatten() {
+        let mut between = Vec::new();
+        for &event in events {
             match event {
+                PoolEvent::Take(number, _) if goes.contains(&number) => {}
                 PoolEvent::Take(number, bytes) => {
                     held.insert(number, pool.allocate(bytes).ok_or(bytes)?);
+                    if holes == Holes::Small && between.len() < SMALL_HOLES {
+                        between.extend(pool.allocate(CHUNK_BYTES));
+                    }
                 }
                 PoolEvent::Give(number) => {
                     held.remove(&number).into_iter().for_each(|chunk| pool.free(chunk));
                 }
             }
         }
+        between.into_iter().for_each(|chunk| pool.free(chunk));
         Ok(())
     }
+}
+
+/// Where there is room between variables. An initializer runs in no certain order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holes {
+    /// Where the initializer gave back what it had taken.
+    OfInitializer,
+    /// Nowhere.
+    None,
+    /// Behind each of the first variables, for what is as small as can be: gradients of biases, and losses. Where such a thing finds no
+    /// hole, it lies among what is large.
+    Small,
 }
 
 /// GPU and bytes by the op that takes them, an entry of the step's programs.
@@ -65,6 +91,16 @@ pub(super) enum PoolEvent {
     Take(u32, u64),
     /// They are given back.
     Give(u32),
+}
+
+impl PoolEvent {
+    /// What is given back.
+    fn given(&self) -> Option<u32> {
+        match *self {
+            PoolEvent::Give(number) => Some(number),
+            PoolEvent::Take(..) => None,
+        }
+    }
 }
 
 impl Beginning {
@@ -244,5 +280,32 @@ impl Observer for Watch<'_> {
             }
             None => self.recorder.events[gpu].push(PoolEvent::Give(number)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The free chunks of a pool, but for the last.
+    fn holes_with(holes: Holes) -> Vec<u64> {
+        let take = |number, chunks: u64| PoolEvent::Take(number, chunks * CHUNK_BYTES);
+        let events = vec![take(1, 4), take(2, 1), take(3, 2), PoolEvent::Give(1), take(4, 8)];
+        let initial = Initial { events: vec![events], late: TakenLate::default() };
+        let mut pool = Pool::new(64 * CHUNK_BYTES);
+        initial.fill(0, &mut pool, holes).unwrap();
+        let free = pool.chunks().filter(|(_, chunk)| chunk.is_none()).map(|(bytes, _)| bytes / CHUNK_BYTES);
+        let mut free: Vec<u64> = free.collect();
+        // Behind all that is taken is the rest.
+        free.pop();
+        assert_eq!(pool.used_bytes(), 11 * CHUNK_BYTES);
+        free
+    }
+
+    #[test]
+    fn initializers_leave_holes_in_several_ways() {
+        assert_eq!(holes_with(Holes::OfInitializer), [4]);
+        assert!(holes_with(Holes::None).is_empty());
+        assert_eq!(holes_with(Holes::Small), [1, 1]);
     }
 }

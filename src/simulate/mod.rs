@@ -29,6 +29,7 @@ pub use program::{Buffer, Origin, Program};
 use std::borrow::Cow;
 
 use crate::cost::DeviceProfile;
+use initial::Holes;
 
 /// What a step runs on.
 #[derive(Debug, Clone, PartialEq)]
@@ -150,8 +151,8 @@ impl Machine {
         }
     }
 
-    /// The same where each copy takes longer or shorter than it should, ops become ready in another order, and a GPU is behind, by
-    /// chance; the same ones for the same `seed`, none without one.
+    /// The same where each copy takes longer or shorter than it should, ops become ready in another order, a GPU is behind, and variables
+    /// lie elsewhere, by chance; the same ones for the same `seed`, none without one.
     pub fn with_chance(&self, seed: Option<u64>) -> Machine {
         Machine { chance: seed, ..self.clone() }
     }
@@ -168,6 +169,15 @@ impl Machine {
     fn gpu_behind(&self, gpus: usize) -> Option<u16> {
         let chosen = self.chance? % (gpus as u64 + 1);
         (gpus > 1 && chosen < gpus as u64).then_some(chosen as u16)
+    }
+
+    /// Where an initializer has left holes between the variables.
+    fn holes(&self) -> Holes {
+        match self.chance.map(|chance| chance % 3) {
+            None | Some(0) => Holes::OfInitializer,
+            Some(1) => Holes::None,
+            Some(_) => Holes::Small,
+        }
     }
 
     /// What a step begins with, in the order in which it does.

@@ -8,7 +8,6 @@ use rustc_hash::FxHashSet as HashSet;
 use super::course::{Course, NONE};
 use super::outsiders::Outsiders;
 use crate::graph::{Condition, FrameId, Graph, NodeId};
-use crate::ops::reads_no_values;
 use crate::order::Place;
 use crate::plan::after_updates;
 
@@ -83,7 +82,6 @@ impl Holds {
                 holding.push(Holder { place, gpu, node });
             }
         }
-        drop_early_shapes(course, &mut holding);
         let flow = &analysis.flow;
         let last = |runs: &dyn Fn(Condition) -> bool| {
             let mut last = vec![vec![NONE; course.order.len()]; course.rooms.len()];
@@ -201,29 +199,6 @@ fn touches(course: &Course, op: u32, least_bytes: u64) -> bool {
     lives.any(|life| life.bytes >= least_bytes)
 }
 
-/// Leaves out what asks for the shape of something, such as of what is fed, that no op that reads values needs as early: whoever waits
-/// for what comes behind would be made to need it.
-fn drop_early_shapes(course: &Course, holding: &mut Vec<Holder>) {
-    let graph = course.outline.analysis().graph;
-    let reads_values = |of: &&Holder| !reads_no_values(graph.op(of.node).name());
-    let reading: Vec<Holder> = holding.iter().filter(reads_values).copied().collect();
-    let first = first_needed(graph, &reading);
-    let mut latest = vec![0; graph.len()];
-    for &node in graph.topological() {
-        let before = graph.predecessors(node).filter(|&from| !graph.is_back_edge(from, node));
-        let inherited =
-            before.filter(|from| from.index() < graph.len()).map(|from| latest[from.index()]).max();
-        let own = if is_needy(graph, node) { first[node.index()] } else { 0 };
-        latest[node.index()] = own.max(inherited.unwrap_or(0));
-    }
-    holding.retain(|of| reads_values(&of) || latest[of.node.index()] <= of.place);
-}
-
-/// Whether an op has effects, or is to be fed.
-fn is_needy(graph: &Graph, node: NodeId) -> bool {
-    graph.op(node).is_stateful() || graph.op(node).name().starts_with("Placeholder")
-}
-
 /// For each node the first place that it must not be made to wait for, if these ops are waited for.
 fn free_before(course: &Course, holding: &[Holder]) -> Vec<u32> {
     let analysis = course.outline.analysis();
@@ -246,9 +221,11 @@ fn free_before(course: &Course, holding: &[Holder]) -> Vec<u32> {
 fn first_missing(course: &Course, holding: &[Holder]) -> Vec<u32> {
     let analysis = course.outline.analysis();
     let graph = analysis.graph;
+    let is_needy =
+        |node: NodeId| graph.op(node).is_stateful() || graph.op(node).name().starts_with("Placeholder");
     let places = first_needed(graph, holding);
     let mut needy: Vec<NodeId> =
-        graph.node_ids().filter(|&node| places[node.index()] != NONE && is_needy(graph, node)).collect();
+        graph.node_ids().filter(|&node| places[node.index()] != NONE && is_needy(node)).collect();
     needy.sort_unstable_by_key(|&node| (places[node.index()], node));
     let mut first_missing = vec![NONE; graph.len()];
     let mut needs = vec![0u64; graph.len()];
