@@ -19,7 +19,7 @@ from pathlib import Path
 import pages
 
 ROOT = Path(__file__).resolve().parent.parent
-MODELS = ("testdata/resnet50_2000_b1.meta", "testdata/deeplabv3plus_513_b16.meta")
+MODELS = [str(ROOT / "testdata" / f"{name}.meta") for name in ("resnet50_2000_b1", "deeplabv3plus_513_b16")]
 PARTS = (0.7, 0.5, 0.3)
 STRATEGIES = {
     "tflms": ("--strategy", "tflms"),
@@ -32,7 +32,7 @@ GIB = 1 << 30
 def tune(program, model, profile, memory, *flags):
     path, *model_flags = model.split(",")
     command = [program, path, *model_flags, "--json", "--device-profile", profile, "--memory-ratio", "1", "--gpu-mem", str(memory), *flags]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode not in (0, 3):
         raise SystemExit(f"compare_strategies.py: {' '.join(command)}: exit status {done.returncode}\n{done.stderr.strip()}")
     return json.loads(done.stdout)
