@@ -43,7 +43,7 @@ impl Gone {
                 }
                 residence.change(life, absence.after, |known| {
                     known.gone_at = known.gone_at.max(absence.trigger);
-                    // Run again right behind its first run, an op would find the same memory.
+                    // A second run right behind the first would bring nothing.
                     known.is_fixed |= absence.trigger == absence.after;
                 });
             }

@@ -32,7 +32,7 @@ pub(super) struct Absence {
     pub comeback: Comeback,
     /// The place of the op that starts the return; memory is taken from the place behind it.
     pub trigger: u32,
-    /// Whether something else relies on the tensor's return by a copy.
+    /// Whether it has to return by a copy: something else relies on that, or it leaves right before it is read.
     pub is_fixed: bool,
     /// The last place at which it has to be absent: `after`, if there is no other.
     pub gone_at: u32,
