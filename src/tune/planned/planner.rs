@@ -12,7 +12,7 @@ use super::updates::Updates;
 use super::{Parameters, late, orders, recompute, returns, write};
 use crate::graph::NodeId;
 use crate::plan::{Draft, tflms};
-use crate::simulate::{Holder, Origin, OutOfMemory, Piece, Program};
+use crate::simulate::{Origin, OutOfMemory, Program};
 use crate::tune::Judge;
 
 /// Buffers of less than this part of the budget stay.
@@ -160,25 +160,9 @@ impl Planner<'_> {
                 let swap = draft.swaps.iter().find(|swap| swap.tensor == tensor)?;
                 place_behind(&swap.uses[which as usize].triggers)
             }
-            // By the time that the host sends it, others may have run.
-            Origin::Copy(tensor) => {
-                self.place_of_node(graph.producer(tensor)).max(self.latest_place(program, shortage))
-            }
-            Origin::SwapOut(tensor) => self.place_of_node(graph.producer(tensor)),
+            Origin::Copy(tensor) | Origin::SwapOut(tensor) => self.place_of_node(graph.producer(tensor)),
             Origin::Signal(_) => None,
         }
-    }
-
-    /// The last of the places of the ops whose outputs were in memory when that ran out.
-    fn latest_place(&self, program: &Program, shortage: &OutOfMemory) -> Option<u32> {
-        let place = |piece: &Piece| match piece.holder {
-            Holder::Tensor(tensor) => match program.origin(program.maker(tensor)) {
-                Origin::Op(node) => self.place_of_node(node),
-                _ => None,
-            },
-            Holder::Nobody | Holder::Other => None,
-        };
-        shortage.pieces.iter().filter_map(place).max()
     }
 
     fn place_of_node(&self, node: NodeId) -> Option<u32> {
