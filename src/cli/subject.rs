@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use prost::Message;
 use prost_reflect::DynamicMessage;
 
@@ -11,6 +11,7 @@ use super::{GraphArgs, ModelArgs};
 use crate::format::{Encoding, Model, Source, collected_ops, collected_variables};
 use crate::graph::{Graph, NodeId};
 use crate::ops::OpRegistry;
+use crate::order::Step;
 use crate::plan::{Analysis, Plan};
 use crate::proto::descriptor_pool;
 use crate::proto::tensorflow::{MetaGraphDef, OpList};
@@ -62,32 +63,32 @@ impl Subject {
         Graph::of_model(&self.model, &self.registry).with_context(|| self.model.name().to_string())
     }
 
-    /// The ops that a step is run for: those given, or those that the file names.
+    /// What a step runs: what the given ops need, which are run together; else what the ops need that the file names, each of which is
+    /// run for a step of its own.
     ///
     /// # Errors
     ///
-    /// If one that was given is not there.
-    pub fn targets(&self, graph: &Graph, given: &GraphArgs) -> anyhow::Result<Vec<NodeId>> {
-        let collected = self.meta_graph.as_ref().map(|meta_graph| collected_ops(meta_graph, "train_op"));
-        let (names, must_exist) = match collected {
-            _ if !given.train_ops.is_empty() => (given.train_ops.clone(), true),
-            collected => (collected.unwrap_or_default(), false),
-        };
-        if names.is_empty() {
-            return Ok(Vec::new());
-        }
+    /// If an op that was given is not there.
+    pub fn step(&self, graph: &Graph, given: &GraphArgs) -> anyhow::Result<Step> {
         let by_name: HashMap<&str, NodeId> = graph.node_ids().map(|node| (graph.name(node), node)).collect();
-        let mut targets = Vec::new();
-        for name in names {
-            match by_name.get(crate::format::op_name(&name)) {
-                Some(&node) => targets.push(node),
-                None if must_exist => {
-                    bail!("{}: has no op {name:?} (given as --train-op)", self.model.name())
-                }
-                None => {}
-            }
+        let find = |name: &String| by_name.get(crate::format::op_name(name)).copied();
+        let mut together = Vec::new();
+        for name in &given.train_ops {
+            let node = find(name).with_context(|| {
+                format!("{}: has no op {name:?} (given as --train-op)", self.model.name())
+            })?;
+            together.push(node);
         }
-        Ok(targets)
+        let collected = self.meta_graph.as_ref().map(|meta_graph| collected_ops(meta_graph, "train_op"));
+        let mut runs: Vec<Vec<NodeId>> =
+            collected.unwrap_or_default().iter().filter_map(find).map(|node| vec![node]).collect();
+        if together.is_empty() {
+            let all = 0..runs.len();
+            return Ok(Step::of_runs(graph, &runs, all));
+        }
+        // What others of the file's train ops run must stay as it is all the same.
+        runs.insert(0, together);
+        Ok(Step::of_runs(graph, &runs, 0..1))
     }
 
     /// All that is known of the graph once its tensors have these shapes.
@@ -102,7 +103,7 @@ impl Subject {
         shapes: Shapes,
     ) -> anyhow::Result<Analysis<'a>> {
         let sizes = Sizes::of(graph, &shapes).with_context(|| self.model.name().to_string())?;
-        Ok(Analysis::new(graph, &self.targets(graph, args)?, shapes, sizes))
+        Ok(Analysis::with_step(graph, self.step(graph, args)?, shapes, sizes))
     }
 
     /// The model with a plan carried out, checked.

@@ -22,6 +22,7 @@
 //! ```
 
 mod attr;
+mod effects;
 mod error;
 mod in_place;
 mod kernels;

@@ -1,9 +1,11 @@
-//! The order of a graph: how far each op is from the beginning, and which ops a step runs.
+//! The order of a graph: how far each op is from the beginning, which ops a step runs, and which effects come with an op.
 
+mod effects;
 mod levels;
 mod placement;
 mod step;
 
+pub use effects::Effects;
 pub use levels::Levels;
 pub use placement::{Place, Placement};
 pub use step::Step;

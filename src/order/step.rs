@@ -1,16 +1,23 @@
 //! Which ops run in a training step.
 
+use std::ops::Range;
+
 use crate::graph::{Graph, NodeId};
 
 /// The ops of one step. A file holds more: initializers, the saver, summaries, an evaluation.
 ///
 /// An edge between two ops of which neither needed the other makes a run of the second also run the first. Within a step
 /// that is harmless; from an initializer into the step it would undo the training.
+///
+/// A file may hold several train ops that are run in turn, each for a step of its own. An op of one step must not be made to run
+/// in another, so the step knows the other runs too.
 #[derive(Debug)]
 pub struct Step {
     members: Vec<bool>,
     exclusive: Vec<bool>,
     is_known: bool,
+    /// For each node the runs that need it, as bits. All runs behind the last bit share that one.
+    runs: Vec<u64>,
 }
 
 /// Where a graph takes in data.
@@ -18,31 +25,57 @@ const INPUT_OPS: [&str; 5] =
     ["Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "IteratorGetNext", "QueueDequeueV2"];
 
 impl Step {
-    /// The ops that `targets` need. With no targets: those that the optimizer's updates need, and those that depend on
-    /// an input of the graph, with all that they need.
+    /// The ops that `targets`, which are run together, need. With no targets: those that the optimizer's updates need, and those that
+    /// depend on an input of the graph, with all that they need.
     pub fn of(graph: &Graph, targets: &[NodeId]) -> Step {
+        match targets.is_empty() {
+            true => Step::guessed(graph),
+            false => Step::of_runs(graph, &[targets.to_vec()], 0..1),
+        }
+    }
+
+    /// The ops that some of these runs need, each of which is run for targets of its own. Without any run it is guessed what a step
+    /// runs.
+    pub fn of_runs(graph: &Graph, runs: &[Vec<NodeId>], planned: Range<usize>) -> Step {
+        if runs.iter().all(Vec::is_empty) {
+            return Step::guessed(graph);
+        }
+        let mut bits = vec![0u64; graph.len()];
+        for (number, targets) in runs.iter().enumerate() {
+            let bit = bit_of(number);
+            let mut open: Vec<NodeId> = targets.clone();
+            let mut seen = vec![false; graph.len()];
+            while let Some(node) = open.pop() {
+                if node.index() < graph.len() && !std::mem::replace(&mut seen[node.index()], true) {
+                    bits[node.index()] |= bit;
+                    open.extend(graph.predecessors(node));
+                }
+            }
+        }
+        let planned = planned.fold(0, |planned, number| planned | bit_of(number));
+        let members: Vec<bool> = bits.iter().map(|runs| runs & planned != 0).collect();
+        let exclusive = needed_by_nothing_else(graph, &members);
+        Step { members, exclusive, is_known: true, runs: bits }
+    }
+
+    fn guessed(graph: &Graph) -> Step {
         let is_update = |&node: &NodeId| {
             let op = graph.op(node).name();
             op.starts_with("Apply")
                 || op.starts_with("ResourceApply")
                 || op.starts_with("ResourceSparseApply")
         };
-        let mut members = vec![false; graph.len()];
-        let mut mark = |node: NodeId| members[node.index()] = true;
-        if targets.is_empty() {
-            let mut fed = vec![false; graph.len()];
-            for &node in graph.topological() {
-                let is_input = INPUT_OPS.contains(&graph.op(node).name());
-                let reads_fed = |from: NodeId| from.index() >= fed.len() || fed[from.index()];
-                fed[node.index()] = is_input || graph.predecessors(node).any(reads_fed);
-            }
-            graph.node_ids().filter(|node| fed[node.index()] || is_update(node)).for_each(&mut mark);
-        } else {
-            targets.iter().copied().for_each(&mut mark);
+        let mut fed = vec![false; graph.len()];
+        for &node in graph.topological() {
+            let is_input = INPUT_OPS.contains(&graph.op(node).name());
+            let reads_fed = |from: NodeId| from.index() >= fed.len() || fed[from.index()];
+            fed[node.index()] = is_input || graph.predecessors(node).any(reads_fed);
         }
+        let mut members: Vec<bool> =
+            graph.node_ids().map(|node| fed[node.index()] || is_update(&node)).collect();
         close_over_predecessors(graph, &mut members);
         let exclusive = needed_by_nothing_else(graph, &members);
-        Step { members, exclusive, is_known: !targets.is_empty() }
+        Step { members, exclusive, is_known: false, runs: vec![0; graph.len()] }
     }
 
     /// Whether somebody said what a step is run for; else this is a guess from what graphs usually hold.
@@ -61,10 +94,24 @@ impl Step {
         self.is_known && self.contains(node)
     }
 
+    /// Whether each run that needs an op needs the other one too, so that none does more if the op waits for the other.
+    pub fn runs_whenever(&self, other: NodeId, op: NodeId) -> bool {
+        self.runs[op.index()] & !self.runs[other.index()] == 0
+    }
+
+    /// Whether some run needs both.
+    pub fn share_a_run(&self, one: NodeId, other: NodeId) -> bool {
+        self.runs[one.index()] & self.runs[other.index()] != 0
+    }
+
     /// Whether the op runs in each step.
     pub fn contains(&self, node: NodeId) -> bool {
         self.members[node.index()]
     }
+}
+
+fn bit_of(run: usize) -> u64 {
+    1 << run.min(63)
 }
 
 fn close_over_predecessors(graph: &Graph, members: &mut [bool]) {

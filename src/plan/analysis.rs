@@ -1,7 +1,7 @@
 //! All that a strategy may know about a graph.
 
 use crate::graph::{ControlFlow, Graph, NodeId, RefVariables, TensorId};
-use crate::order::{Levels, Step};
+use crate::order::{Effects, Levels, Step};
 use crate::shape::{Shapes, Sizes};
 
 /// A graph with its control flow, levels, shapes, sizes and step.
@@ -17,6 +17,8 @@ pub struct Analysis<'a> {
     pub levels: Levels,
     /// Which ops a step runs.
     pub step: Step,
+    /// Which effects come with an op.
+    pub effects: Effects,
     /// The shapes of all tensors.
     pub shapes: Shapes,
     /// The bytes of all tensors.
@@ -26,15 +28,27 @@ pub struct Analysis<'a> {
 impl<'a> Analysis<'a> {
     /// Analyses a graph. `targets` are the ops that a step is run for, if they are known.
     pub fn new(graph: &'a Graph<'a>, targets: &[NodeId], shapes: Shapes, sizes: Sizes) -> Analysis<'a> {
+        Analysis::with_step(graph, Step::of(graph, targets), shapes, sizes)
+    }
+
+    /// Analyses a graph of which it is known what a step runs.
+    pub fn with_step(graph: &'a Graph<'a>, step: Step, shapes: Shapes, sizes: Sizes) -> Analysis<'a> {
         Analysis {
             graph,
             flow: ControlFlow::of(graph),
             ref_variables: RefVariables::of(graph),
             levels: Levels::of(graph),
-            step: Step::of(graph, targets),
+            step,
+            effects: Effects::of(graph),
             shapes,
             sizes,
         }
+    }
+
+    /// Whether an op may be made to wait for another one that it did not need, as far as effects and the runs of other train ops go: no
+    /// run then does what it did not do.
+    pub fn may_wait(&self, op: NodeId, other: NodeId) -> bool {
+        self.effects.may_wait(op, other) && self.step.runs_whenever(other, op)
     }
 
     /// How many pairs of ops there are of which one reads the other.

@@ -12,7 +12,6 @@ mod recomputable;
 mod ref_variables;
 pub mod tflms;
 mod traffic;
-mod updates;
 mod weights;
 mod without;
 
@@ -26,7 +25,6 @@ pub use filters::{Filters, NameOrType, Refusal};
 pub use recomputable::{NotRecomputable, recomputable};
 pub use ref_variables::guard as guard_ref_variables;
 pub use traffic::{Traffic, traffic};
-pub use updates::after_updates;
 pub use weights::{Weight, computes_nothing, keeps_value, weights};
 pub use without::{without_tensor, without_tensors};
 

@@ -30,6 +30,7 @@ pub fn guard(analysis: &Analysis, draft: &mut Draft) {
             analysis.step.certainly_contains(reader)
                 && analysis.step.certainly_owns(update)
                 && analysis.flow.may_control(reader, update)
+                && analysis.may_wait(update, reader)
         };
         let (guarded, mut impossible): (Vec<Pair>, Vec<Pair>) = pairs.into_iter().partition(may_order);
         impossible.extend(late);
@@ -64,17 +65,20 @@ fn unordered_pairs(analysis: &Analysis, variables: &RefVariables, draft: &Draft)
         true => analysis.step.contains(*update),
         false => dependent[update.index()],
     };
+    // What no run does together cannot come in the wrong order, and what no step runs does not come at all.
+    let meet = |reader, update| !analysis.step.is_known() || analysis.step.share_a_run(reader, update);
     let mut wanted: Vec<Pair> = Vec::new();
     // Who runs again may have lost the readers that held an update back.
     let runs_again: HashSet<NodeId> = draft.recomputations.iter().map(|again| again.op).collect();
     let is_free = |reader: &&NodeId| delayed[reader.index()] || runs_again.contains(reader);
     for variable in variables.all() {
         for &reader in variable.readers.iter().filter(is_free) {
-            let updates = variable.updates.iter().filter(|&update| *update != reader && in_step(update));
+            let meets = |update: &&NodeId| **update != reader && in_step(update) && meet(reader, **update);
+            let updates = variable.updates.iter().filter(meets);
             wanted.extend(updates.map(|&update| (reader, update)));
         }
     }
-    let again = second_reads(variables, draft, in_step);
+    let again = second_reads(variables, draft, |reader, update| in_step(&update) && meet(reader, update));
     if wanted.is_empty() && again.is_empty() {
         return Unordered::default();
     }
@@ -101,7 +105,7 @@ fn unordered_pairs(analysis: &Analysis, variables: &RefVariables, draft: &Draft)
 fn second_reads(
     variables: &RefVariables,
     draft: &Draft,
-    in_step: impl Fn(&NodeId) -> bool,
+    meet: impl Fn(NodeId, NodeId) -> bool,
 ) -> Vec<Vec<Pair>> {
     let mut runs_of: HashMap<NodeId, Vec<usize>> = HashMap::default();
     for (number, again) in draft.recomputations.iter().enumerate() {
@@ -112,8 +116,11 @@ fn second_reads(
     for variable in variables.all() {
         let runs = variable.readers.iter().filter_map(|reader| runs_of.get(reader)).flatten();
         for &run in runs {
-            for &update in variable.updates.iter().filter(|update| in_step(update)) {
-                reads.push(behind[run].iter().map(|&reader| (reader, update)).collect());
+            for &update in &variable.updates {
+                let pairs: Vec<Pair> = behind[run].iter().map(|&reader| (reader, update)).collect();
+                if pairs.iter().any(|&(reader, update)| meet(reader, update)) {
+                    reads.push(pairs);
+                }
             }
         }
     }

@@ -54,6 +54,7 @@
 //! | `branch` | an added edge may be dead when its target is alive | `branches` |
 //! | `ref_order` | a delayed reader may see a variable's next value | `ref_order` |
 //! | `new_work` | a run would do what it did not do before | `new_work` |
+//! | `new_effect` | the ops with an effect that come with a fetch are others than before | `effects` |
 
 mod acyclic;
 mod branches;
@@ -61,6 +62,7 @@ mod buffers;
 mod conditions;
 mod controls;
 mod copies;
+mod effects;
 mod form;
 mod frames;
 mod graph;
@@ -94,7 +96,8 @@ use crate::ops::OpRegistry;
 /// What a caller knows about a model beyond its file.
 #[derive(Debug, Clone, Default)]
 pub struct CheckOptions {
-    /// Names of ops that a training step runs, beside those in the collection `train_op`.
+    /// Names of ops that are run together for a training step, beside those in the collection `train_op`, each of which is run for one
+    /// of its own.
     pub train_ops: Vec<String>,
 }
 
@@ -159,10 +162,10 @@ pub fn check_with(
     frames::check(&graph, &frames, &mut report);
     report.stop()?;
     branches::check(&graph, &frames, &order, &mut report);
-    let train_ops = step::train_ops(original, &options.train_ops, &graph, &mut report);
-    let in_step = step::needed_by(&graph, train_ops);
-    ref_order::check(&graph, &frames, &order, in_step.as_deref(), &mut report);
-    new_work::check(&graph, &order, in_step.as_deref(), &mut report);
+    let steps = step::Steps::find(original, &options.train_ops, &graph, &mut report);
+    ref_order::check(&graph, &frames, &order, &steps, &mut report);
+    new_work::check(&graph, &order, &steps, &mut report);
+    effects::check(&graph, &order, &mut report);
     report.stop()?;
     Ok(Verified { host_ops: moved.to_host.len(), ..count(&graph) })
 }

@@ -4,7 +4,7 @@
 //! into each run that needs B: an optimizer's update into an evaluation, a placeholder that nobody feeds. An op is needy
 //! if it must not come into a run that way: it is stateful, to be fed, or unknown.
 //!
-//! If the train op is known, two things must hold:
+//! If the train op is known, two things must hold (of several train ops, each of which has a step of its own, the first for each):
 //!
 //! * The step does nothing needy that is not of the step. Edges within it are free for it, and an edge into it brings
 //!   what is outside of it.
@@ -34,38 +34,28 @@ use std::ops::RangeInclusive;
 
 use super::graph::{Graph, Lists, NONE, NodeId};
 use super::report::{Report, ViolationKind};
+use super::step::Steps;
 use super::triggers::Triggers;
 
-/// Looks at what each added edge brings. `step` marks what the train op needs, if it is known.
-pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], step: Option<&[bool]>, report: &mut Report) {
-    let mut position = vec![0u32; order.len()];
-    for (place, &node) in (0..).zip(order) {
-        position[node as usize] = place;
+/// Looks at what each added edge brings.
+pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], steps: &Steps, report: &mut Report) {
+    let any = steps.any.as_deref();
+    // A step does nothing that is of another step only.
+    for step in &steps.each {
+        let mut pass = Pass::new(graph, order, Some(step));
+        let into_step = |&node: &NodeId| !pass.brought.into_step.of(node).is_empty();
+        let targets: Vec<NodeId> = from_the_end(graph, order).filter(into_step).collect();
+        targets.chunks(64).for_each(|batch| pass.run(batch, Run::Step, report));
     }
-    let mut pass = Pass {
-        graph,
-        order,
-        position,
-        step,
-        brought: Brought::find(graph, order, step),
-        first_edge: Vec::new(),
-        has_loops: graph.ids().any(|node| graph.is_loop_header(node)),
-        needed: vec![0; order.len()],
-        new: vec![0; order.len()],
-        sources: Vec::new(),
-    };
-    pass.first_edge = pass.first_edges_of_step();
-    // From the end of the order to its beginning, so that one batch is close together.
-    let originals = || order.iter().copied().rev().filter(|&node| graph.is_original(node));
-    let into_step: Vec<NodeId> =
-        originals().filter(|&node| !pass.brought.into_step.of(node).is_empty()).collect();
-    let outside: Vec<NodeId> = originals().filter(|&node| pass.is_outside_target(node)).collect();
-    for batch in into_step.chunks(64) {
-        pass.run(batch, Run::Step, report);
-    }
-    for batch in outside.chunks(64) {
-        pass.run(batch, Run::Outside, report);
-    }
+    let mut pass = Pass::new(graph, order, any);
+    let targets: Vec<NodeId> =
+        from_the_end(graph, order).filter(|&node| pass.is_outside_target(node)).collect();
+    targets.chunks(64).for_each(|batch| pass.run(batch, Run::Outside, report));
+}
+
+/// The original nodes from the end of the order to its beginning, so that one batch is close together.
+fn from_the_end<'g>(graph: &'g Graph<'_>, order: &'g [NodeId]) -> impl Iterator<Item = NodeId> + 'g {
+    order.iter().copied().rev().filter(|&node| graph.is_original(node))
 }
 
 /// Whose run the targets of a batch stand for.
@@ -132,7 +122,28 @@ struct Pass<'g, 'a> {
     sources: Vec<(NodeId, u64)>,
 }
 
-impl Pass<'_, '_> {
+impl<'g, 'a> Pass<'g, 'a> {
+    fn new(graph: &'g Graph<'a>, order: &'g [NodeId], step: Option<&'g [bool]>) -> Pass<'g, 'a> {
+        let mut position = vec![0u32; order.len()];
+        for (place, &node) in (0..).zip(order) {
+            position[node as usize] = place;
+        }
+        let mut pass = Pass {
+            graph,
+            order,
+            position,
+            step,
+            brought: Brought::find(graph, order, step),
+            first_edge: Vec::new(),
+            has_loops: graph.ids().any(|node| graph.is_loop_header(node)),
+            needed: vec![0; order.len()],
+            new: vec![0; order.len()],
+            sources: Vec::new(),
+        };
+        pass.first_edge = pass.first_edges_of_step();
+        pass
+    }
+
     fn in_step(&self, node: NodeId) -> bool {
         self.step.is_some_and(|step| step[node as usize])
     }

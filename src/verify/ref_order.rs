@@ -14,15 +14,15 @@ use super::frames::{FrameId, Frames};
 use super::graph::{Graph, NodeId};
 use super::op_facts::{self, Flow};
 use super::report::{Report, ViolationKind};
-use super::step;
+use super::step::{self, Steps};
 
-/// Looks at each pair of a delayed reader and an update in the step. `in_step` marks what the train op needs, if it is
-/// known.
+/// Looks at each pair of a delayed reader and an update that one step runs. Two train ops are run one after the other, and what no step
+/// runs reads no variable in it.
 pub(super) fn check(
     graph: &Graph<'_>,
     frames: &Frames,
     order: &[NodeId],
-    in_step: Option<&[bool]>,
+    steps: &Steps,
     report: &mut Report,
 ) {
     if graph.ids().all(|node| !graph.op(node).is_ref_variable) {
@@ -30,7 +30,7 @@ pub(super) fn check(
     }
     let mut buffers = Buffers::find(graph);
     let mut updates = updates(graph, &mut buffers);
-    match in_step {
+    match &steps.any {
         Some(in_step) => updates.retain(|update| in_step[update.node as usize]),
         None => {
             // A step that swaps runs the tensors' producers, and one that reads a copy runs the original; an update that
@@ -56,7 +56,8 @@ pub(super) fn check(
         let end = readers.partition_point(|reader| reader.buffer <= last.buffer);
         for reader in &readers[start..end] {
             let variable = graph.name(reader.buffer);
-            if let Some(update) = reach.unordered(reader, batch) {
+            let met = met_by(graph, steps, reader, batch);
+            if let Some(update) = reach.unordered(reader, batch, met) {
                 report.add(ViolationKind::RefOrder, || {
                     let expected = format!("the two ordered: both use the buffer of {variable}");
                     let found = "the first delayed, and no path from one to the other".to_string();
@@ -78,6 +79,12 @@ pub(super) fn check(
             }
         }
     }
+}
+
+/// Those of up to 64 updates that some step runs together with a reader, as bits. Of a copy it is not known which step runs it.
+fn met_by(graph: &Graph<'_>, steps: &Steps, reader: &Use, updates: &[Use]) -> u64 {
+    let meets = |update: &Use| !graph.is_original(reader.node) || steps.share(reader.node, update.node);
+    (0..).zip(updates).filter(|(_, update)| meets(update)).fold(0, |bits, (bit, _)| bits | 1 << bit)
 }
 
 /// An op that uses a buffer. The buffer is named by one of its variables.
@@ -271,9 +278,9 @@ impl<'g, 'a> Reach<'g, 'a> {
     }
 
     /// An update of the reader's buffer that the reader may run at the same time as.
-    fn unordered(&self, reader: &Use, updates: &[Use]) -> Option<NodeId> {
+    fn unordered(&self, reader: &Use, updates: &[Use], met: u64) -> Option<NodeId> {
         let ordered = self.before[reader.node as usize] | self.behind[reader.node as usize];
-        self.first_of(reader, updates, !ordered)
+        self.first_of(reader, updates, !ordered & met)
     }
 
     /// The original of a recomputed reader, and an update that the two are not on one side of.

@@ -85,6 +85,8 @@ pub enum ViolationKind {
     RefOrder,
     /// A run would do something with effects or needs that it did not do.
     NewWork,
+    /// A fetch would run an op with an effect that it did not run, or the other way round.
+    NewEffect,
     /// The tensor is of a type that cannot be swapped.
     UnswappableType,
     /// The tensor is a reference to a variable's buffer.
@@ -125,6 +127,7 @@ impl ViolationKind {
             ViolationKind::Branch => "branch",
             ViolationKind::RefOrder => "ref_order",
             ViolationKind::NewWork => "new_work",
+            ViolationKind::NewEffect => "new_effect",
             ViolationKind::UnswappableType => "unswappable_type",
             ViolationKind::RefType => "ref_type",
             ViolationKind::Persistent => "persistent",

@@ -1,4 +1,4 @@
-//! Which ops a training step runs.
+//! Which ops the training steps run.
 
 use super::graph::{Graph, NodeId};
 use super::report::{Report, ViolationKind};
@@ -8,40 +8,53 @@ use crate::proto::tensorflow::collection_def::Kind;
 /// The collection in which TensorFlow keeps the names of train ops.
 const TRAIN_OPS: &str = "train_op";
 
-/// The train ops that a model names in its collections and those that the caller names, as far as they are nodes.
-pub(super) fn train_ops(
-    original: &Model,
-    named: &[String],
-    graph: &Graph<'_>,
-    report: &mut Report,
-) -> Vec<NodeId> {
-    let collected = match original.meta_graph() {
-        Ok(meta_graph) => meta_graph.and_then(|mut meta| meta.collection_def.remove(TRAIN_OPS)?.kind),
-        Err(error) => {
-            report.add(ViolationKind::Damaged, || {
-                ([], "a MetaGraphDef around the graph".to_string(), error.to_string())
-            });
-            None
-        }
-    };
-    let mut names = named.to_vec();
-    if let Some(Kind::NodeList(list)) = collected {
-        names.extend(list.value);
-    }
-    let node = |name: &String| {
-        let name = name.trim_start_matches('^');
-        let name = name.split_once(':').map_or(name, |(name, _)| name);
-        graph.names.get(name).copied().filter(|&node| graph.is_original(node))
-    };
-    names.iter().filter_map(node).collect()
+/// What the train ops of a model run: each for a step of its own, as those of a file are run in turn.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    /// For each step the original nodes that it runs.
+    pub each: Vec<Vec<bool>>,
+    /// Those that any step runs; none if no train op is known.
+    pub any: Option<Vec<bool>>,
 }
 
-/// Marks these nodes and all that they need in the original graph; none if there are none.
-pub(super) fn needed_by(graph: &Graph<'_>, train_ops: Vec<NodeId>) -> Option<Vec<bool>> {
-    if train_ops.is_empty() {
-        return None;
+impl Steps {
+    /// The steps of the train ops that a model names in its collections, and the one of those that the caller names, which are run
+    /// together; as far as they are nodes.
+    pub fn find(original: &Model, named: &[String], graph: &Graph<'_>, report: &mut Report) -> Steps {
+        let collected = match original.meta_graph() {
+            Ok(meta_graph) => meta_graph.and_then(|mut meta| meta.collection_def.remove(TRAIN_OPS)?.kind),
+            Err(error) => {
+                report.add(ViolationKind::Damaged, || {
+                    ([], "a MetaGraphDef around the graph".to_string(), error.to_string())
+                });
+                None
+            }
+        };
+        let node = |name: &String| {
+            let name = name.trim_start_matches('^');
+            let name = name.split_once(':').map_or(name, |(name, _)| name);
+            graph.names.get(name).copied().filter(|&node| graph.is_original(node))
+        };
+        let mut train_ops: Vec<Vec<NodeId>> = vec![named.iter().filter_map(node).collect()];
+        if let Some(Kind::NodeList(list)) = collected {
+            train_ops.extend(list.value.iter().filter_map(node).map(|node| vec![node]));
+        }
+        train_ops.retain(|together| !together.is_empty());
+        train_ops.sort_unstable();
+        train_ops.dedup();
+        let run = |together| flood(graph, together, |node| graph.original_sources(node));
+        let each: Vec<Vec<bool>> = train_ops.into_iter().map(run).collect();
+        let any = each.iter().cloned().reduce(|mut any, step| {
+            any.iter_mut().zip(step).for_each(|(any, runs)| *any |= runs);
+            any
+        });
+        Steps { each, any }
     }
-    Some(flood(graph, train_ops, |node| graph.original_sources(node)))
+
+    /// Whether some step runs both of two original nodes, or nobody knows.
+    pub fn share(&self, one: NodeId, other: NodeId) -> bool {
+        self.any.is_none() || self.each.iter().any(|step| step[one as usize] && step[other as usize])
+    }
 }
 
 /// Marks these nodes and all that come after them in the rewritten graph.

@@ -29,8 +29,8 @@ pub fn rewrite(args: &Args) -> anyhow::Result<()> {
     let shapes = subject.shapes(&graph, &args.graph)?;
     let sizes = Sizes::of(&graph, &shapes).with_context(|| subject.model.name().to_string())?;
     seconds.size = clock.lap();
-    let targets = subject.targets(&graph, &args.graph)?;
-    let analysis = Analysis::new(&graph, &targets, shapes, sizes);
+    let step = subject.step(&graph, &args.graph)?;
+    let analysis = Analysis::with_step(&graph, step, shapes, sizes);
     seconds.analyze = clock.lap();
     let (plan, found) = make_plan(args, &analysis).with_context(|| subject.model.name().to_string())?;
     seconds.plan = clock.lap();

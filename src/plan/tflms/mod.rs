@@ -16,7 +16,7 @@ pub use parameters::{LevelSlice, LevelSliceError, Mode, Parameters, SyncMode, Sy
 
 use std::collections::HashSet;
 
-use super::{Analysis, Draft, Plan, TensorSwap, TensorUse, after_updates, ref_variables, swappable};
+use super::{Analysis, Draft, Plan, TensorSwap, TensorUse, ref_variables, swappable};
 use crate::graph::{Device, DeviceError, Graph, NodeId, TensorId};
 use crate::ops::OpId;
 use trigger::TriggerSearch;
@@ -100,8 +100,6 @@ pub struct Planner<'a> {
     /// For each node the number of its GPU, if it runs on one that is to be edited.
     gpus: Vec<Option<u32>>,
     inactive: Vec<bool>,
-    /// Ops that change a variable, and all that come after one.
-    after_updates: Vec<bool>,
     excluded: HashSet<OpId>,
     /// For each tensor whether it may leave at all.
     may_leave: Vec<bool>,
@@ -123,7 +121,6 @@ impl<'a> Planner<'a> {
             parameters: parameters.clone(),
             gpus: assign_gpus(graph, &parameters.gpu_patterns()?),
             inactive: inactive::inactive_ops(analysis, parameters.mode),
-            after_updates: after_updates(analysis),
             excluded: graph
                 .node_ids()
                 .map(|node| graph.op_id(node))
@@ -172,14 +169,9 @@ impl<'a> Planner<'a> {
         self.is_active_on_gpu(node) && !self.excluded.contains(&self.analysis.graph.op_id(node))
     }
 
-    /// Whether ops may be made to wait for this one that did not need it.
-    ///
-    /// The step must run it in any case. And it must come after no update of a variable: who was free to read the variable
-    /// before the update would now always read it after.
+    /// Whether ops may be made to wait for this one that did not need it: the step must run it in any case.
     fn may_hold_up_others(&self, node: NodeId) -> bool {
-        self.is_active_on_gpu(node)
-            && self.analysis.step.certainly_contains(node)
-            && !self.after_updates[node.index()]
+        self.is_active_on_gpu(node) && self.analysis.step.certainly_contains(node)
     }
 
     fn swaps(&self) -> Vec<TensorSwap> {

@@ -160,8 +160,10 @@ impl<'a> TriggerSearch<'a> {
             && self.is_alive_for(node, tensor, consumers)
     }
 
+    /// Whether an op runs, and is alive, whenever one of the consumers is, and brings no effect that this has not.
     fn is_alive_for(&self, node: NodeId, tensor: TensorId, consumers: &[NodeId]) -> bool {
-        let Analysis { graph, flow, .. } = self.planner.analysis;
+        let analysis = self.planner.analysis;
+        let Analysis { graph, flow, .. } = analysis;
         let producer = graph.producer(tensor);
         flow.output_frame(node) == flow.output_frame(producer)
             && !flow.enters_loop(node)
@@ -171,7 +173,7 @@ impl<'a> TriggerSearch<'a> {
                     "Merge" | "RefMerge" => flow.tensor_condition(graph, tensor),
                     _ => flow.condition(consumer),
                 };
-                flow.implies(wanted, flow.condition(node))
+                flow.implies(wanted, flow.condition(node)) && analysis.may_wait(consumer, node)
             })
     }
 

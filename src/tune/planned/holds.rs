@@ -9,7 +9,6 @@ use super::course::{Course, NONE};
 use super::outsiders::Outsiders;
 use crate::graph::{Condition, FrameId, Graph, NodeId};
 use crate::order::Place;
-use crate::plan::after_updates;
 
 /// How many of the last ops that may hold up others are tried, one after the other.
 const MOST_TRIED: usize = 16;
@@ -25,8 +24,10 @@ const MOST_VISITS: usize = 400_000_000;
 
 /// Which ops of a step may hold up which others that did not need them.
 ///
-/// What holds up others runs on a GPU in each step in which they run, so outside of loops and of other branches, and comes after no
-/// update of a variable: who was free to read the variable before the update would now always read it after.
+/// What holds up others runs on a GPU in each step in which they run, so outside of loops and of other branches. An op waits only for what
+/// has no effect, and comes after none, that the op does not come after anyway ([`Analysis::may_wait`]).
+///
+/// [`Analysis::may_wait`]: crate::plan::Analysis::may_wait
 ///
 /// What is held up may be needed without the step too: gradients by others than the optimizer, the forward part by an
 /// evaluation. A run of these must not be made to run what has effects or must be fed, and that it did not run before. So an
@@ -66,7 +67,6 @@ impl Holds {
     /// Ops that touch no buffer of so many bytes hold up nothing.
     pub fn new(course: &Course, least_bytes: u64) -> Holds {
         let analysis = course.outline.analysis();
-        let after_updates = after_updates(analysis);
         let latest_needs = latest_needs(course);
         let mut holding: Vec<Holder> = Vec::new();
         let mut matters = Vec::with_capacity(course.order.len());
@@ -75,7 +75,6 @@ impl Holds {
             if let (Some(node), Place::Gpu(gpu), true) =
                 (course.node_at(place), course.program.place(op), matters[place as usize])
                 && analysis.step.certainly_contains(node)
-                && !after_updates[node.index()]
                 && is_outside_loops(course, node)
                 && latest_needs[node.index()] == place
             {
@@ -129,8 +128,9 @@ impl Holds {
 
     /// Whether an op may be made to wait for the one at a place, if that one may hold up any.
     pub fn may_wait(&self, course: &Course, node: NodeId, place: u32) -> bool {
-        place < self.free_before[node.index()]
-            || course.node_at(place).is_some_and(|other| self.outsiders.all_need(node, other))
+        let Some(other) = course.node_at(place) else { return false };
+        let is_free = place < self.free_before[node.index()] || self.outsiders.all_need(node, other);
+        is_free && course.outline.analysis().may_wait(node, other)
     }
 
     /// The last place up to this one, and not before `first`, whose op may hold up all of these; if there are none, any.

@@ -48,6 +48,7 @@ impl Updates {
             let order = NodeOrder { before, after: update, reason: OrderReason::RefVariable };
             (may_hold && is_later && may_wait).then_some(order)
         };
-        variables.iter().flat_map(|&variable| &self.updates[variable as usize]).map(edge).collect()
+        let updates = variables.iter().flat_map(|&variable| &self.updates[variable as usize]);
+        updates.filter(|&&update| analysis.step.share_a_run(node, update)).map(edge).collect()
     }
 }

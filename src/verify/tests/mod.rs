@@ -31,7 +31,7 @@ const HOST: &str = "/job:localhost/replica:0/task:0/device:CPU:0";
 #[derive(Debug, Clone, Default)]
 struct Build {
     graph: GraphDef,
-    train_op: Option<String>,
+    train_ops: Vec<String>,
 }
 
 impl Build {
@@ -105,15 +105,23 @@ impl Build {
         self
     }
 
+    /// The only train op.
     fn train_op(&mut self, name: &str) -> &mut Build {
-        self.train_op = Some(name.to_string());
+        self.train_ops.clear();
+        self.another_train_op(name)
+    }
+
+    fn another_train_op(&mut self, name: &str) -> &mut Build {
+        self.train_ops.push(name.to_string());
         self
     }
 
     /// The file: a MetaGraphDef if there is a train op.
     fn encode(&self) -> Vec<u8> {
-        let Some(train_op) = &self.train_op else { return self.graph.encode_to_vec() };
-        let list = NodeList { value: vec![train_op.clone()] };
+        if self.train_ops.is_empty() {
+            return self.graph.encode_to_vec();
+        }
+        let list = NodeList { value: self.train_ops.clone() };
         let collection = CollectionDef { kind: Some(collection_def::Kind::NodeList(list)) };
         let meta = MetaGraphDef {
             meta_info_def: Some(Default::default()),

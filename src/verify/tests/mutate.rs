@@ -230,7 +230,8 @@ const MUTATIONS: &[(&str, Mutation)] = &[
         Some(true)
     }),
     ("name another train op", |build, _, _| {
-        build.train_op = Some(build.train_op.as_ref().map_or("x".to_string(), |name| format!("{name}x")));
+        let other = build.train_ops.first().map_or("x".to_string(), |name| format!("{name}x"));
+        build.train_op(&other);
         Some(true)
     }),
     ("read another tensor in a copy", |build, original, random| {
@@ -346,7 +347,7 @@ const MUTATIONS: &[(&str, Mutation)] = &[
     }),
     ("trigger a copy by what its readers do not need", |build, original, random| {
         let node = node_where(build, random, is_copy)?;
-        if original.train_op.is_some() {
+        if !original.train_ops.is_empty() {
             return None;
         }
         let predicate = original.graph.node.iter().position(|node| node.name == "p")?;
