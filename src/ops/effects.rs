@@ -1,6 +1,6 @@
 //! Which ops change something that outlives their run.
 
-/// Whether a stateful op is only fed, reads a state, gives a handle to it, or keeps it for its run alone.
+/// Whether a stateful op only reads a state, gives a handle to it, or keeps it for its run alone.
 pub(super) fn changes_nothing(op: &str) -> bool {
     let of_its_run = || ["Stack", "TensorArray"].iter().any(|start| op.starts_with(start));
     STATEFUL_WITHOUT_EFFECT.contains(&op) || only_reads(op) || of_its_run()
@@ -12,7 +12,7 @@ pub(super) fn only_reads(op: &str) -> bool {
 }
 
 /// Ops that TensorFlow calls stateful, so that equal ones are not merged, and that change nothing.
-const STATEFUL_WITHOUT_EFFECT: [&str; 24] = [
+const STATEFUL_WITHOUT_EFFECT: [&str; 22] = [
     "AutoReloadVariable",
     "DeviceIndex",
     "Empty",
@@ -25,8 +25,6 @@ const STATEFUL_WITHOUT_EFFECT: [&str; 24] = [
     "LookupTableSizeV2",
     "MutableHashTableV2",
     "PaddingFIFOQueueV2",
-    "Placeholder",
-    "PlaceholderV2",
     "QueueSizeV2",
     "RandomShuffleQueueV2",
     "ReadVariableOp",

@@ -63,8 +63,14 @@ impl OpInfo {
     /// Whether the op changes something that outlives its run: a variable, a queue, a random generator, a file. An op that writes to a
     /// reference has an effect though its definition does not call it stateful.
     pub fn has_effect(&self) -> bool {
-        let writes = || self.inputs().iter().any(|arg| arg.is_ref) && !super::effects::only_reads(self.name());
+        let writes =
+            || self.inputs().iter().any(|arg| arg.is_ref) && !super::effects::only_reads(self.name());
         (self.is_stateful() || writes()) && !super::effects::changes_nothing(self.name())
+    }
+
+    /// Whether nothing can run with the op that does not feed it.
+    pub fn must_be_fed(&self) -> bool {
+        matches!(self.name(), "Placeholder" | "PlaceholderV2")
     }
 
     /// All inputs of a node with these attributes, in order, control inputs aside.

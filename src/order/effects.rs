@@ -1,14 +1,15 @@
-//! Which effects come with an op.
+//! Which effects come with an op, and what must be fed for it.
 
 use rustc_hash::FxHashMap as HashMap;
 
 use crate::graph::{Graph, NodeId};
+use crate::ops::OpInfo;
 
-/// For each op of a graph the ops with an effect that it needs, itself included.
+/// For each op of a graph the ops with an effect, and the placeholders, that it needs, itself included.
 ///
 /// An edge by which B waits for A makes each run that needs B run A too, and what A needs. If all effects of A are effects of B
 /// anyway, no run does anything new because of it, whatever is fetched: not the update of another train op, not the next element
-/// of a queue. And since B is behind all updates that A is behind, it reads no variable on another side of an update than before. Chains of
+/// of a queue, no placeholder that nobody feeds. And since B is behind all updates that A is behind, it reads no variable on another side of an update than before. Chains of
 /// such edges are of the same kind.
 ///
 /// Ops with the same effects share one set. There are few sets, though each update at the end of a step has its own.
@@ -32,13 +33,14 @@ const MOST_EFFECTS: usize = 1 << 14;
 impl Effects {
     /// Finds them.
     pub fn of(graph: &Graph) -> Effects {
-        let mut is_final: Vec<bool> = graph.node_ids().map(|node| graph.op(node).has_effect()).collect();
+        let mut is_final: Vec<bool> = graph.node_ids().map(|node| matters(graph.op(node))).collect();
         let leads_on = |node: &NodeId| is_final[node.index()] && leads_on(graph, *node);
         let effects: Vec<NodeId> = graph.node_ids().filter(leads_on).take(MOST_EFFECTS).collect();
         let mut sets = Sets::new(effects.len().div_ceil(64));
         let mut own = vec![EMPTY; graph.len()];
         for (number, node) in effects.iter().enumerate() {
             own[node.index()] = sets.single(number);
+            is_final[node.index()] = false;
         }
         let mut set_of = own;
         // A loop's own edges lead back up the order: what they bring shows in the next round.
@@ -74,11 +76,17 @@ impl Effects {
     }
 }
 
+/// Whether somebody outside of a run notices that an op is in it.
+fn matters(op: &OpInfo) -> bool {
+    op.has_effect() || op.must_be_fed()
+}
+
 /// Whether what waits for an op is more than the end of a run. Of an update that only a train op waits for nobody else is ever behind,
 /// so its effect needs no place in the sets.
 fn leads_on(graph: &Graph, node: NodeId) -> bool {
     let is_end = |next: NodeId| {
-        graph.op(next).name() == "NoOp" && graph.successors(next).all(|after| graph.op(after).name() == "NoOp")
+        graph.op(next).name() == "NoOp"
+            && graph.successors(next).all(|after| graph.op(after).name() == "NoOp")
     };
     graph.successors(node).any(|next| !is_end(next))
 }
@@ -93,7 +101,8 @@ struct Sets {
 
 impl Sets {
     fn new(words: usize) -> Sets {
-        let mut sets = Sets { words, bits: Vec::new(), numbers: HashMap::default(), unions: HashMap::default() };
+        let mut sets =
+            Sets { words, bits: Vec::new(), numbers: HashMap::default(), unions: HashMap::default() };
         sets.number_of(vec![0; words].into_boxed_slice());
         sets
     }
@@ -127,5 +136,47 @@ impl Sets {
         self.bits.extend_from_slice(&set);
         self.numbers.insert(set, number);
         number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Model, ReadOptions};
+    use crate::ops::OpRegistry;
+
+    const GRAPH: &str = r#"
+        node { name: "in" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+        node { name: "a" op: "Relu" input: "in" attr { key: "T" value { type: DT_FLOAT } } }
+        node { name: "size" op: "Const" attr { key: "dtype" value { type: DT_INT32 } } }
+        node {
+          name: "noise" op: "RandomUniform" input: "size"
+          attr { key: "T" value { type: DT_INT32 } } attr { key: "dtype" value { type: DT_FLOAT } }
+        }
+        node { name: "b" op: "Mul" input: "a" input: "noise" attr { key: "T" value { type: DT_FLOAT } } }
+        node { name: "c" op: "Relu" input: "b" attr { key: "T" value { type: DT_FLOAT } } }
+        node { name: "v" op: "VarHandleOp" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "shape" value { shape {} } } }
+        node { name: "update" op: "AssignSubVariableOp" input: "v" input: "c" attr { key: "dtype" value { type: DT_FLOAT } } }
+        node { name: "train" op: "NoOp" input: "^update" }
+        node { name: "behind" op: "Relu" input: "c" input: "^count" attr { key: "T" value { type: DT_FLOAT } } }
+        node { name: "count" op: "AssignSubVariableOp" input: "v" input: "c" attr { key: "dtype" value { type: DT_FLOAT } } }
+    "#;
+
+    #[test]
+    fn an_op_waits_for_no_effect_that_it_has_not() {
+        let model = Model::from_bytes("a graph", GRAPH.as_bytes().to_vec(), &ReadOptions::default()).unwrap();
+        let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+        let effects = Effects::of(&graph);
+        let node = |name: &str| graph.node_ids().find(|&node| graph.name(node) == name).unwrap();
+        let may_wait = |op: &str, other: &str| effects.may_wait(node(op), node(other));
+        // What has neither an effect nor must be fed may come before anything.
+        assert!(may_wait("a", "size") && may_wait("size", "v") && may_wait("in", "size"));
+        // What one needs anyway it may wait for.
+        assert!(may_wait("c", "a") && may_wait("b", "c") && may_wait("update", "noise"));
+        // Another placeholder, another random number, another update.
+        assert!(!may_wait("size", "in") && !may_wait("a", "noise") && !may_wait("a", "b"));
+        assert!(!may_wait("c", "behind") && may_wait("behind", "count"));
+        // Nobody waits for an update at the end of a step.
+        assert!(!may_wait("c", "update") && !may_wait("behind", "update") && !may_wait("count", "train"));
     }
 }

@@ -104,6 +104,11 @@ impl Step {
         self.runs[one.index()] & self.runs[other.index()] != 0
     }
 
+    /// Whether the op runs in a step, or nobody knows what does.
+    pub fn may_run(&self, node: NodeId) -> bool {
+        !self.is_known || self.contains(node)
+    }
+
     /// Whether the op runs in each step.
     pub fn contains(&self, node: NodeId) -> bool {
         self.members[node.index()]

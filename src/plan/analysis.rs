@@ -65,17 +65,23 @@ impl<'a> Analysis<'a> {
         edges
     }
 
-    /// The op with the most bytes in its inputs and outputs together, as far as these are known. An input that it
+    /// The op of the step with the most bytes in its inputs and outputs together, as far as these are known. An input that it
     /// reads twice counts once.
     pub fn largest_op(&self) -> Option<(NodeId, u64)> {
         let mut largest: Option<(NodeId, u64)> = None;
-        for node in self.graph.node_ids() {
+        for node in self.graph.node_ids().filter(|&node| self.step.may_run(node)) {
             let bytes = self.op_bytes(node);
             if bytes > largest.map_or(0, |(_, most)| most) {
                 largest = Some((node, bytes));
             }
         }
         largest
+    }
+
+    /// The tensors of the step whose size is not known, in the order of the file.
+    pub fn unknown_tensors(&self) -> Vec<TensorId> {
+        let of_step = |tensor: &TensorId| self.step.may_run(self.graph.producer(*tensor));
+        self.sizes.unknown().iter().copied().filter(of_step).collect()
     }
 
     /// The bytes of an op's inputs and outputs, as far as these are known.

@@ -1,18 +1,20 @@
-//! Whatever is fetched, the ops with an effect that run because of it are the same as before.
+//! Whatever is fetched, the ops with an effect that run because of it, and what must be fed for it, are the same as before.
 //!
 //! A run does all that its fetches depend on. An added edge A → B brings A, and what A needs, into each run that needs B. Where an op
 //! with an effect comes in that way, a run changes what it did not change before: the other train op's update, a queue's next
-//! element, the next state of a random generator. A file does not say what somebody will fetch. So the rule is asked of each node
-//! of the original graph, with nothing given: of the ops with an effect it needs the same ones in both graphs.
+//! element, the next state of a random generator. And where a placeholder comes in, who only wanted to see a variable must feed it now. A
+//! file does not say what somebody will fetch. So the rule is asked of each node of the original graph, with nothing given: of the ops
+//! with an effect, and of placeholders, it needs the same ones in both graphs.
 //!
-//! What has no effect beyond its run is `new_work`'s: placeholders that must be fed, and variables that must be initialized.
+//! What is neither is `new_work`'s: variables that must be initialized.
 //!
 //! Only effects that an added edge comes behind can be new. They are looked at 64 at a time, with one set of bits for the original graph
 //! and one for the rewritten one.
 
 use super::graph::{Graph, NodeId};
-use super::op_facts::OpFacts;
+use super::op_facts::may_write_refs;
 use super::report::{Report, ViolationKind};
+use crate::ops::OpInfo;
 
 /// Compares for each original node the effects that come with it.
 pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], report: &mut Report) {
@@ -40,7 +42,7 @@ fn brought(graph: &Graph<'_>) -> Vec<NodeId> {
     let mut effects = Vec::new();
     while let Some(node) = open.pop() {
         if !std::mem::replace(&mut seen[node as usize], true) {
-            effects.extend(Some(node).filter(|&node| has_effect(graph.op(node), graph.nodes.op(node as usize))));
+            effects.extend(Some(node).filter(|&node| graph.op(node).is_noticed));
             open.extend(graph.sources(node));
         }
     }
@@ -84,8 +86,8 @@ impl Sweep<'_, '_> {
                     before |= sources.fold(0, |bits, from| bits | needed(&self.before, from));
                 }
                 let sources = self.graph.sources(node);
-                let after = sources
-                    .fold(self.after[node as usize], |bits, from| bits | needed(&self.after, from));
+                let after =
+                    sources.fold(self.after[node as usize], |bits, from| bits | needed(&self.after, from));
                 again |= self.has_loops
                     && (before != self.before[node as usize] || after != self.after[node as usize]);
                 self.before[node as usize] = before;
@@ -112,7 +114,8 @@ impl Sweep<'_, '_> {
                         0 => ("does not run", "an added edge that makes it run"),
                         _ => ("runs", "no edge that makes it run"),
                     };
-                    let expected = format!("that the first, {op}, {expected} where the second is fetched alone");
+                    let expected =
+                        format!("that the first, {op}, {expected} where the second is fetched alone");
                     ([graph.name(effect), graph.name(node)], expected, found.to_string())
                 });
             }
@@ -120,13 +123,17 @@ impl Sweep<'_, '_> {
     }
 }
 
-/// Whether an op changes something that outlives its run; also if nothing is known of it.
-fn has_effect(facts: &OpFacts<'_>, op: &str) -> bool {
-    facts.is_needy && !facts.is_variable && !WITHOUT_EFFECT.contains(&op) && !OF_ONE_RUN.iter().any(|start| op.starts_with(start))
+/// Whether an op changes something that outlives its run, or must be fed; also if nothing is known of it.
+pub(super) fn matters_outside(op: &str, info: Option<&OpInfo>) -> bool {
+    let is_fed = matches!(op, "Placeholder" | "PlaceholderV2");
+    let is_stateful = info.is_none_or(OpInfo::is_stateful) || may_write_refs(info);
+    let is_of_one_run = || OF_ONE_RUN.iter().any(|start| op.starts_with(start));
+    is_fed || is_stateful && !WITHOUT_EFFECT.contains(&op) && !is_of_one_run()
 }
 
-/// Ops that are fed, read a state or give a handle to it, and change nothing.
+/// Ops that read a state or give a handle to it, and change nothing.
 const WITHOUT_EFFECT: &[&str] = &[
+    "AutoReloadVariable",
     "DeviceIndex",
     "Empty",
     "FIFOQueueV2",
@@ -138,17 +145,20 @@ const WITHOUT_EFFECT: &[&str] = &[
     "LookupTableSizeV2",
     "MutableHashTableV2",
     "PaddingFIFOQueueV2",
-    "Placeholder",
-    "PlaceholderV2",
     "QueueSizeV2",
     "RandomShuffleQueueV2",
     "ReadVariableOp",
     "ResourceGather",
     "ResourceGatherNd",
     "StatelessRandomGetAlg",
+    "TemporaryVariable",
+    "VarHandleOp",
     "VarIsInitializedOp",
+    "Variable",
     "VariableShape",
+    "VariableV2",
     "_ReadVariablesOp",
+    "_VarHandlesOp",
 ];
 
 /// Beginnings of ops whose state ends with the run.

@@ -1,8 +1,8 @@
-//! An added edge makes no run do what it did not do before, if that has effects or needs.
+//! An added edge makes no run rest on what it did not rest on before.
 //!
 //! A run does all that its fetches depend on, over control edges too. An added edge A → B brings A and what A needs
-//! into each run that needs B: an optimizer's update into an evaluation, a placeholder that nobody feeds. An op is needy
-//! if it must not come into a run that way: it is stateful, to be fed, or unknown.
+//! into each run that needs B: a variable that is not initialized yet into an initializer. An op is needy if it must not come into a run
+//! that way: it reads a state. What has an effect or must be fed comes into no fetch at all that did not have it (`effects`).
 //!
 //! If the train op is known, two things must hold (of several train ops, each of which has a step of its own, the first for each):
 //!
@@ -249,7 +249,7 @@ impl<'g, 'a> Pass<'g, 'a> {
             for from in graph.original_sources(node) {
                 self.needed[from as usize] = 0;
             }
-            if new != 0 && graph.is_original(node) && graph.op(node).is_needy {
+            if new != 0 && graph.is_original(node) && graph.op(node).rests_on_state {
                 let target = targets[new.trailing_zeros() as usize];
                 report.add(ViolationKind::NewWork, || {
                     let expected = "the first to be run for no more than it was needed for".to_string();

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::effects::matters_outside;
 use super::graph::{Graph, Tensor};
 use crate::format::{Model, Nodes};
 use crate::ops::{Attr, AttrLookup, OpInfo, OpRegistry, Port, reads_no_values};
@@ -37,8 +38,10 @@ pub(super) struct OpFacts<'a> {
     pub only_passes: bool,
     /// Looks at what its inputs hold, and not only at their shapes.
     pub reads_values: bool,
-    /// Whether it has a side effect, a state, or something to be fed: also if it is not known.
-    pub is_needy: bool,
+    /// Changes something that outlives its run, or must be fed; also if it is not known.
+    pub is_noticed: bool,
+    /// Rests on a state that somebody must have made: of a variable, a table, a queue.
+    pub rests_on_state: bool,
     /// Runs a function: it is the name of one, or has one as an attribute.
     pub runs_function: bool,
 }
@@ -211,9 +214,8 @@ impl<'a> OpFacts<'a> {
             passes: Passes::of(op, info),
             only_passes: ONLY_PASS.contains(&op),
             reads_values: !reads_no_values(op),
-            is_needy: matches!(op, "Placeholder" | "PlaceholderV2")
-                || info.is_none_or(OpInfo::is_stateful)
-                || may_write_refs(info),
+            is_noticed: matters_outside(op, info),
+            rests_on_state: info.is_some_and(OpInfo::is_stateful) && !matters_outside(op, info),
             runs_function: is_function || info.is_none_or(has_function),
         }
     }
@@ -224,7 +226,7 @@ impl<'a> OpFacts<'a> {
     }
 }
 
-fn may_write_refs(info: Option<&OpInfo>) -> bool {
+pub(super) fn may_write_refs(info: Option<&OpInfo>) -> bool {
     info.is_none_or(|info| info.inputs().iter().any(|arg| arg.is_ref) && !READ_REF.contains(&info.name()))
 }
 

@@ -145,7 +145,7 @@ impl Report {
         let Facts { analysis, plan, .. } = facts;
         let graph = analysis.graph;
         let parameter_bytes = learning_parameter_bytes(graph, &analysis.shapes, facts.trainable);
-        let unknown = analysis.sizes.unknown();
+        let unknown = analysis.unknown_tensors();
         let mut largest_swaps = plan.swaps.clone();
         largest_swaps.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.tensor.cmp(&b.tensor)));
         largest_swaps.truncate(LISTED);

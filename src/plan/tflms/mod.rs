@@ -1,7 +1,7 @@
 //! The strategy of TFLMSv2: a tensor leaves for the consumers that are far enough away, in levels.
 //!
 //! The swap set is TFLMSv2's wherever none of its defects decides: which tensors leave, for whom they come back, and
-//! which consumers share a return. What starts a return is chosen as TFLMSv2 does, but always the same in each run, and
+//! which consumers share a return. For what no step runs nothing comes back: the runtime would leave that out anyway. What starts a return is chosen as TFLMSv2 does, but always the same in each run, and
 //! only among ops that are alive whenever the consumer is.
 //!
 //! Every edge that a plan of this strategy adds leads to a higher level, or within one level to a later node of
@@ -212,7 +212,8 @@ impl<'a> Planner<'a> {
             .iter()
             .map(|reader| reader.node)
             .filter(|&node| u64::from(levels.level(node)) > nearest)
-            .filter(|&node| self.takes_part(node) && self.gpus[node.index()] == self.gpus[producer.index()])
+            .filter(|&node| self.takes_part(node) && self.analysis.step.may_run(node))
+            .filter(|&node| self.gpus[node.index()] == self.gpus[producer.index()])
             .filter(|&node| self.parameters.filters.admit_consumer(graph, node))
             .filter(|&node| flow.frame(node) == flow.output_frame(producer))
             .collect();

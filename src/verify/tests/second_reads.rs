@@ -58,7 +58,7 @@ fn an_original_that_races_with_the_update_is_not_run_again() {
     let (mut original, mut rewritten) = second_read("v x");
     rewritten.inputs(COPY, "x v/read ^far ^update");
     // Nobody said that the update is of the step: then it is new for it.
-    refuses(&original, &rewritten, ViolationKind::NewWork, "update");
+    refuses(&original, &rewritten, ViolationKind::NewEffect, "update");
     for build in [&mut original, &mut rewritten] {
         build.node("step", "NoOp", "^use ^update").train_op("step");
     }

@@ -6,7 +6,7 @@ use super::*;
 fn a_copy_brings_its_triggers() {
     let mut original = original();
     original
-        .node("y", "Placeholder", "")
+        .node("y", "ReadVariableOp", "")
         .node("fed", "Relu", "y")
         .node("fixed", "Const", "")
         .node("group", "NoOp", "^e ^fed");
@@ -46,8 +46,8 @@ fn a_copy_brings_its_triggers() {
 fn a_copy_brings_what_each_of_its_inputs_brings() {
     // `early` has the trigger of one of the two behind itself, and none has the other.
     let original = Build::of(&[
-        ("x", "Placeholder", ""),
-        ("y", "Placeholder", ""),
+        ("x", "ReadVariableOp", ""),
+        ("y", "ReadVariableOp", ""),
         ("fed", "Relu", "y"),
         ("a", "Relu", "x"),
         ("b", "Relu", "x"),
@@ -74,8 +74,8 @@ fn a_copy_brings_what_each_of_its_inputs_brings() {
 fn who_waits_for_a_copy_brings_its_original() {
     // `early` needed neither `n` nor what it is made of.
     let original = Build::of(&[
-        ("x", "Placeholder", ""),
-        ("y", "Placeholder", ""),
+        ("x", "ReadVariableOp", ""),
+        ("y", "ReadVariableOp", ""),
         ("n", "Relu", "y"),
         ("early", "Relu", "x"),
         ("late", "AddV2", "n early"),
@@ -104,7 +104,7 @@ fn who_waits_for_a_copy_brings_its_original() {
 fn long_chains_that_are_read_everywhere_take_no_longer_for_it() {
     // Each backward op reads the copy of its forward op: 30,000 copies of copies, all behind one trigger.
     let count = 30_000;
-    let mut original = Build::of(&[("x", "Placeholder", ""), ("f0", "AddV2", "x x")]);
+    let mut original = Build::of(&[("x", "ReadVariableOp", ""), ("f0", "AddV2", "x x")]);
     for index in 1..count {
         original.node(&format!("f{index}"), "AddV2", &format!("f{0} f{0}", index - 1));
     }
@@ -142,10 +142,10 @@ fn long_chains_that_are_read_everywhere_take_no_longer_for_it() {
 fn what_a_loops_edge_leads_back_to_is_looked_at_too() {
     // The loop's head and an op of its body read swaps with the same trigger, and each comes before the other.
     let mut original = Build::of(&[
-        ("x", "Placeholder", ""),
+        ("x", "ReadVariableOp", ""),
         ("n", "Relu", "x"),
         ("n2", "Relu", "n"),
-        ("z", "Placeholder", ""),
+        ("z", "ReadVariableOp", ""),
         ("z_in", "Enter", "z"),
         ("i_enter", "Enter", "x"),
         ("i", "Merge", "i_enter i_next"),

@@ -1,0 +1,177 @@
+//! Graphs with several train ops, moving averages, counters, random numbers, branches, loops and ops that no step runs: rewritten at random
+//! parameters and for random budgets, they do the same in real TensorFlow, whatever is fetched in which order.
+//!
+//! `LMS_GRAPHS=5000 cargo test --release --test any_graph` looks at more of them.
+
+#[path = "support/machine.rs"]
+mod machine;
+#[path = "support/made_up.rs"]
+#[allow(dead_code)]
+mod made_up;
+#[path = "support/steps_graph.rs"]
+mod steps_graph;
+mod support;
+
+use fastrand::Rng;
+use prost::Message;
+use steps_graph::{StepsGraph, steps_graph};
+use support::training::one_thread;
+use tf_lms::format::{Encoding, Model, ReadOptions};
+use tf_lms::graph::{Device, Graph, NodeId};
+use tf_lms::ops::OpRegistry;
+use tf_lms::order::{Placement, Step};
+use tf_lms::plan::{Analysis, Plan, tflms};
+use tf_lms::proto::tensorflow::rewriter_config::Toggle;
+use tf_lms::proto::tensorflow::{ConfigProto, GraphDef, GraphOptions, RewriterConfig};
+use tf_lms::rewrite;
+use tf_lms::runtime::{Session, SessionError, Tensor, TensorFlow};
+use tf_lms::shape::{Shapes, Sizes};
+use tf_lms::simulate::{OpCost, Outline};
+use tf_lms::tune::planned::Settings;
+use tf_lms::tune::{Judge, Planned, Strategy as _};
+use tf_lms::verify;
+
+/// How many graphs, unless `LMS_GRAPHS` says otherwise.
+const GRAPHS: u64 = 300;
+
+/// How many runs of each.
+const RUNS: usize = 12;
+
+/// Each graph does the same before and after, to the bit: the values of all variables, and what is fetched.
+#[test]
+fn a_rewritten_graph_does_the_same_whatever_is_fetched() {
+    let Some(tensorflow) = support::tensorflow() else { return };
+    let graphs = std::env::var("LMS_GRAPHS").ok().map_or(GRAPHS, |count| count.parse().unwrap());
+    let (mut swaps, mut orders, mut several, mut again) = (0, 0, 0, 0);
+    for seed in 0..graphs {
+        let mut rng = Rng::with_seed(seed);
+        let made = steps_graph(seed, 3 + rng.usize(..14));
+        let model = Model::from_bytes("made up", made.meta_graph.clone(), &ReadOptions::default()).unwrap();
+        let plan = random_plan(&model, &made, &mut rng);
+        let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+        let edits = rewrite::rewrite(&model, &graph, &plan).unwrap().edits;
+        let content = model.edited(&edits, Encoding::Binary).unwrap().to_vec();
+        let rewritten = Model::from_bytes("rewritten", content, &ReadOptions::default()).unwrap();
+        let verified = verify::check(&model, &rewritten, OpRegistry::builtin());
+        assert!(verified.is_ok(), "seed {seed}: {}", verified.unwrap_err());
+        swaps += plan.swaps.len();
+        orders += plan.orders.len();
+        again += plan.recomputations.len();
+        several += usize::from(made.train_ops.len() > 1 && !plan.swaps.is_empty());
+        let runs = |model: &Model| what_runs_do(tensorflow, model, &made, seed);
+        let (expected, found) = (runs(&model).unwrap(), runs(&rewritten).unwrap());
+        for ((what, expected), (_, found)) in expected.iter().zip(&found) {
+            assert!(expected == found, "seed {seed}: {what} differs");
+        }
+    }
+    // All of it was there.
+    let graphs = graphs as usize;
+    assert!(swaps > graphs && orders > graphs / 4 && again > graphs / 20, "{swaps} {orders} {again}");
+    assert!(several > graphs / 4, "{several}");
+}
+
+/// By thresholds, or for a part of the memory that the graph wants.
+fn random_plan(model: &Model, made: &StepsGraph, rng: &mut Rng) -> Plan {
+    let graph = Graph::of_model(model, OpRegistry::builtin()).unwrap();
+    let node = |name: &String| graph.node_ids().find(|&node| graph.name(node) == name).unwrap();
+    let runs: Vec<Vec<NodeId>> = made.train_ops.iter().map(|name| vec![node(name)]).collect();
+    let all = 0..runs.len();
+    let shapes = Shapes::declared(&graph);
+    let sizes = Sizes::of(&graph, &shapes).unwrap();
+    let analysis = Analysis::with_step(&graph, Step::of_runs(&graph, &runs, all), shapes, sizes);
+    let host = Device::parse("/cpu:0").unwrap();
+    if rng.bool() {
+        let serialization = if rng.bool() { vec![":".parse().unwrap()] } else { Vec::new() };
+        let parameters = tflms::Parameters {
+            swapout_threshold: rng.u32(1..4),
+            swapin_ahead: rng.u32(..5),
+            swapin_groupby: rng.u32(..5),
+            sync_mode: rng.u8(..4).try_into().unwrap(),
+            serialization,
+            ..tflms::Parameters::default()
+        };
+        return tflms::plan(&analysis, &parameters, &host).unwrap();
+    }
+    let placement = Placement::of(&graph);
+    let cost = |_| OpCost { seconds: 1e-9, workspace_bytes: 0 };
+    let outline = Outline::new(&analysis, &placement, cost).unwrap();
+    let unlimited = machine::machine(Vec::new());
+    let least = Judge::new(&outline, &unlimited).least_memory(&Default::default());
+    let budget = machine::machine(vec![(least as f64 * (0.5 + 0.5 * rng.f64())) as u64]);
+    let mut judge = Judge::new(&outline, &budget);
+    judge.trust_the_profile();
+    let settings = Settings { effort_seconds: 0.02, ..Settings::default() };
+    let mut plan = Plan::new(&analysis, "planned", "/cpu:0");
+    if let Some(found) = (Planned { settings, ..Planned::default() }).find(&mut judge).unwrap() {
+        found.draft.write_to(&mut plan, &analysis);
+    }
+    plan
+}
+
+/// What names a GPU on the second CPU, so that swaps are copies between two devices.
+fn on_second_cpu(model: &Model) -> Vec<u8> {
+    let mut graph = GraphDef::decode(model.graph_def()).unwrap();
+    for node in graph.node.iter_mut().filter(|node| node.device.contains("GPU")) {
+        node.device = "/device:CPU:1".to_string();
+    }
+    graph.encode_to_vec()
+}
+
+fn config() -> ConfigProto {
+    let rewrites = RewriterConfig {
+        arithmetic_optimization: Toggle::Off.into(),
+        constant_folding: Toggle::Off.into(),
+        ..RewriterConfig::default()
+    };
+    let options = GraphOptions { rewrite_options: Some(rewrites), ..GraphOptions::default() };
+    ConfigProto {
+        device_count: [("CPU".to_string(), 2)].into(),
+        graph_options: Some(options),
+        ..one_thread()
+    }
+}
+
+/// Runs train ops, evaluations and single ops in random order; what each run fetched, and in the end the values of all variables.
+fn what_runs_do(
+    tensorflow: &'static TensorFlow,
+    model: &Model,
+    made: &StepsGraph,
+    seed: u64,
+) -> Result<Vec<(String, Tensor)>, SessionError> {
+    let session = Session::new(tensorflow, &on_second_cpu(model), &config())?;
+    let mut rng = Rng::with_seed(!seed);
+    let init: Vec<&str> = made.init_ops.iter().map(String::as_str).collect();
+    if !init.is_empty() {
+        session.run(&[], &[], &init)?;
+    }
+    let mut fetched = Vec::new();
+    for run in 0..RUNS {
+        let values: Vec<f32> = (0..32 * 32).map(|_| rng.f32() - 0.5).collect();
+        let input = Tensor::of(&[32, 32], &values)?;
+        let choice = Tensor::of(&[], &[rng.bool()])?;
+        let feeds = [(made.input.as_str(), &input), (made.choice.as_str(), &choice)];
+        match rng.usize(..5) {
+            0..=2 => {
+                let step = rng.usize(..made.train_ops.len());
+                let loss = made.losses[step].as_str();
+                let values = session.run(&feeds, &[loss], &[&made.train_ops[step]])?;
+                fetched.extend(values.into_iter().map(|value| (format!("run {run}: {loss}"), value)));
+            }
+            3 => {
+                let loss = made.losses[rng.usize(..made.losses.len())].as_str();
+                let values = session.run(&feeds, &[loss], &[])?;
+                fetched.extend(values.into_iter().map(|value| (format!("run {run}: {loss} alone"), value)));
+            }
+            _ => {
+                let op = made.ops[rng.usize(..made.ops.len())].as_str();
+                session.run(&feeds, &[], &[op])?;
+                fetched.push((format!("run {run}: {op}"), Tensor::of(&[], &[0f32])?));
+            }
+        }
+    }
+    for variable in &made.variables {
+        let value = session.run(&[], &[variable], &[])?.remove(0);
+        fetched.push((format!("variable {variable}"), value));
+    }
+    Ok(fetched)
+}
