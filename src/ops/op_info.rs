@@ -63,7 +63,8 @@ impl OpInfo {
     /// Whether the op changes something that outlives its run: a variable, a queue, a random generator, a file. An op that writes to a
     /// reference has an effect though its definition does not call it stateful.
     pub fn has_effect(&self) -> bool {
-        let writes = || self.inputs().iter().any(|arg| arg.is_ref) && !super::effects::only_reads(self.name());
+        let writes =
+            || self.inputs().iter().any(|arg| arg.is_ref) && !super::effects::only_reads(self.name());
         (self.is_stateful() || writes()) && !super::effects::changes_nothing(self.name())
     }
 

@@ -78,7 +78,8 @@ impl Effects {
 /// so its effect needs no place in the sets.
 fn leads_on(graph: &Graph, node: NodeId) -> bool {
     let is_end = |next: NodeId| {
-        graph.op(next).name() == "NoOp" && graph.successors(next).all(|after| graph.op(after).name() == "NoOp")
+        graph.op(next).name() == "NoOp"
+            && graph.successors(next).all(|after| graph.op(after).name() == "NoOp")
     };
     graph.successors(node).any(|next| !is_end(next))
 }
@@ -93,7 +94,8 @@ struct Sets {
 
 impl Sets {
     fn new(words: usize) -> Sets {
-        let mut sets = Sets { words, bits: Vec::new(), numbers: HashMap::default(), unions: HashMap::default() };
+        let mut sets =
+            Sets { words, bits: Vec::new(), numbers: HashMap::default(), unions: HashMap::default() };
         sets.number_of(vec![0; words].into_boxed_slice());
         sets
     }

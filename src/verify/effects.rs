@@ -40,7 +40,8 @@ fn brought(graph: &Graph<'_>) -> Vec<NodeId> {
     let mut effects = Vec::new();
     while let Some(node) = open.pop() {
         if !std::mem::replace(&mut seen[node as usize], true) {
-            effects.extend(Some(node).filter(|&node| has_effect(graph.op(node), graph.nodes.op(node as usize))));
+            effects
+                .extend(Some(node).filter(|&node| has_effect(graph.op(node), graph.nodes.op(node as usize))));
             open.extend(graph.sources(node));
         }
     }
@@ -84,8 +85,8 @@ impl Sweep<'_, '_> {
                     before |= sources.fold(0, |bits, from| bits | needed(&self.before, from));
                 }
                 let sources = self.graph.sources(node);
-                let after = sources
-                    .fold(self.after[node as usize], |bits, from| bits | needed(&self.after, from));
+                let after =
+                    sources.fold(self.after[node as usize], |bits, from| bits | needed(&self.after, from));
                 again |= self.has_loops
                     && (before != self.before[node as usize] || after != self.after[node as usize]);
                 self.before[node as usize] = before;
@@ -112,7 +113,8 @@ impl Sweep<'_, '_> {
                         0 => ("does not run", "an added edge that makes it run"),
                         _ => ("runs", "no edge that makes it run"),
                     };
-                    let expected = format!("that the first, {op}, {expected} where the second is fetched alone");
+                    let expected =
+                        format!("that the first, {op}, {expected} where the second is fetched alone");
                     ([graph.name(effect), graph.name(node)], expected, found.to_string())
                 });
             }
@@ -122,7 +124,10 @@ impl Sweep<'_, '_> {
 
 /// Whether an op changes something that outlives its run; also if nothing is known of it.
 fn has_effect(facts: &OpFacts<'_>, op: &str) -> bool {
-    facts.is_needy && !facts.is_variable && !WITHOUT_EFFECT.contains(&op) && !OF_ONE_RUN.iter().any(|start| op.starts_with(start))
+    facts.is_needy
+        && !facts.is_variable
+        && !WITHOUT_EFFECT.contains(&op)
+        && !OF_ONE_RUN.iter().any(|start| op.starts_with(start))
 }
 
 /// Ops that are fed, read a state or give a handle to it, and change nothing.

@@ -42,7 +42,8 @@ fn chain(planner: &Planner, level: u32) -> Vec<(NodeId, NodeId)> {
     let mut edges = Vec::new();
     for node in ops_of(planner, level) {
         let same_gpu = |last: &NodeId| planner.gpus[last.index()] == planner.gpus[node.index()];
-        let may_wait = |&&last: &&NodeId| flow.may_control(last, node) && planner.analysis.may_wait(node, last);
+        let may_wait =
+            |&&last: &&NodeId| flow.may_control(last, node) && planner.analysis.may_wait(node, last);
         let before = lasts.iter().filter(|last| same_gpu(last)).rfind(may_wait);
         // What is needed without the step too must not wait for the step; others may wait for it.
         if let Some(&before) = before

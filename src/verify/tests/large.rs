@@ -119,7 +119,8 @@ fn a_million_nodes() {
 fn real_models() {
     for path in std::env::var("LMS_CHECK_MODELS").unwrap_or_default().split_whitespace() {
         let original = model(std::fs::read(path).unwrap());
-        let mut rewritten = Build { graph: GraphDef::decode(original.graph_def()).unwrap(), train_ops: Vec::new() };
+        let mut rewritten =
+            Build { graph: GraphDef::decode(original.graph_def()).unwrap(), train_ops: Vec::new() };
         let before = rewritten.clone();
         rewritten.graph = swap_far(&before.graph, 100);
         time(&format!("{path}, unchanged"), &original, &original);

@@ -516,7 +516,8 @@ mod by_definition {
 
     #[test]
     fn random_edges_are_judged_as_the_rule_says() {
-        let (mut accepted, mut refused, mut by_step, mut into, mut by_effect, mut across) = (0, 0, 0, 0, 0, 0);
+        let (mut accepted, mut refused, mut by_step, mut into, mut by_effect, mut across) =
+            (0, 0, 0, 0, 0, 0);
         for seed in 0..4000 {
             let mut random = Random::new(seed);
             let count = 6 + random.below(12);
@@ -553,18 +554,24 @@ mod by_definition {
             by_step += usize::from(!harmed.is_empty() && !harmed.iter().any(is_changed));
             into += usize::from(original.train_ops.iter().any(|train_op| is_harmed(train_op)));
             by_effect += usize::from(harmed.is_empty() && !surprised.is_empty());
-            across += usize::from(steps.len() > 1 && harmed.iter().any(|node| steps[0].contains(&*node.name)));
+            across +=
+                usize::from(steps.len() > 1 && harmed.iter().any(|node| steps[0].contains(&*node.name)));
             match verify(&original, &rewritten) {
                 Ok(_) => {
                     accepted += 1;
-                    assert!(harmed.is_empty() && surprised.is_empty(), "seed {seed}: {harmed:?} {surprised:?}");
+                    assert!(
+                        harmed.is_empty() && surprised.is_empty(),
+                        "seed {seed}: {harmed:?} {surprised:?}"
+                    );
                 }
                 Err(error) => {
                     refused += 1;
                     for violation in &error.violations {
                         let [needy, node] = &violation.nodes[..] else { panic!("{error}") };
                         match violation.kind {
-                            ViolationKind::NewWork => assert!(is_new_for(needy, node), "seed {seed}: {error}"),
+                            ViolationKind::NewWork => {
+                                assert!(is_new_for(needy, node), "seed {seed}: {error}")
+                            }
                             ViolationKind::NewEffect => {
                                 assert!(is_new_effect_for(needy, node), "seed {seed}: {error}");
                             }
