@@ -8,28 +8,18 @@ use std::fs;
 use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
-use tf_lms::format::{Model, ReadOptions};
-use tf_lms::graph::{Device, Graph};
-use tf_lms::ops::OpRegistry;
-use tf_lms::plan::{Analysis, tflms};
-use tf_lms::shape::{Shapes, Sizes};
-use tf_lms::{rewrite, verify};
+use tf_lms::plan::tflms::Parameters;
+use tf_lms::{AnalysisOptions, Model, OpenOptions};
 
 /// All that `lms-rewrite` does but for the disk.
 fn rewrite_and_check(content: Vec<u8>, sync_mode: u8) -> usize {
-    let options = ReadOptions::default();
-    let original = Model::from_bytes("original", content, &options).unwrap();
-    let graph = Graph::of_model(&original, OpRegistry::builtin()).unwrap();
-    let shapes = Shapes::declared(&graph);
-    let sizes = Sizes::of(&graph, &shapes).unwrap();
-    let analysis = Analysis::new(&graph, &[], shapes, sizes);
-    let parameters =
-        tflms::Parameters { sync_mode: sync_mode.try_into().unwrap(), ..tflms::Parameters::default() };
-    let plan = tflms::plan(&analysis, &parameters, &Device::parse("/cpu:0").unwrap()).unwrap();
-    let edits = rewrite::rewrite(&original, &graph, &plan).unwrap().edits;
-    let bytes = original.edited(&edits, original.encoding()).unwrap().to_vec();
-    let rewritten = Model::from_bytes("rewritten", bytes, &options).unwrap();
-    verify::check(&original, &rewritten, OpRegistry::builtin()).unwrap().swap_ins
+    let model = Model::from_bytes("original", content, &OpenOptions::default()).unwrap();
+    let graph = model.graph().unwrap();
+    let analysis = model.analyse(&graph, &AnalysisOptions::default()).unwrap();
+    let parameters = Parameters { sync_mode: sync_mode.try_into().unwrap(), ..Parameters::default() };
+    let plan = analysis.plan(&parameters).unwrap();
+    let checked = model.rewrite(&graph, &plan).unwrap().check(&[]).unwrap();
+    checked.verified().swap_ins
 }
 
 /// Real training graphs, with no synchronization and with all.

@@ -3,12 +3,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tf_lms::format::{Model, ReadOptions};
-use tf_lms::ops::OpRegistry;
-use tf_lms::verify;
+use tf_lms::{Model, OpenOptions};
 
 fuzz_target!(|files: (&[u8], &[u8])| {
-    let read = |content: &[u8]| Model::from_bytes("fuzzed", content.to_vec(), &ReadOptions::default());
+    let read = |content: &[u8]| Model::from_bytes("fuzzed", content.to_vec(), &OpenOptions::default());
     let (Ok(original), Ok(rewritten)) = (read(files.0), read(files.1)) else { return };
-    let _ = verify::check(&original, &rewritten, OpRegistry::builtin());
+    let _ = original.prove(rewritten.into_file(), &[]);
 });

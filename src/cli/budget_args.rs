@@ -1,20 +1,15 @@
 //! Flags for how much memory there is, and how fast the machine is.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::Context;
 use clap::Args;
 
-use super::{Failure, StrategyArgs, StrategyName, nvml, parse_size};
-use crate::cost::{Costs, DeviceProfile, MeasuredTimes};
-use crate::plan::Analysis;
-use crate::simulate::Machine;
-use crate::tune::accuracy;
-
-/// The profile where none is given and no GPU is there to ask.
-const DEFAULT_PROFILE: &str = "v100-pcie3";
+use super::{Failure, StrategyArgs, StrategyName, TflmsArgs, nvml, parse_size};
+use crate::cost::DeviceProfile;
+use crate::pipeline::{self, Budget, DEFAULT_PROFILE};
+use crate::tune::planned::Settings;
 
 /// How much memory there is, and how fast the machine is.
 #[derive(Debug, Clone, Args)]
@@ -120,22 +115,6 @@ impl BudgetArgs {
         })
     }
 
-    /// What a plan may count on of a GPU's memory, in bytes.
-    pub fn usable_bytes(&self, memory_bytes: u64) -> u64 {
-        match self.memory_ratio {
-            Some(ratio) => (memory_bytes as f64 * ratio) as u64,
-            None => accuracy::safe_bytes(memory_bytes),
-        }
-    }
-
-    /// The memory of which a plan may count on so many bytes.
-    pub fn memory_for(&self, bytes: u64) -> u64 {
-        match self.memory_ratio {
-            Some(ratio) => (bytes as f64 / ratio).ceil() as u64,
-            None => accuracy::memory_for(bytes),
-        }
-    }
-
     /// The device's profile; `default` if none was given.
     ///
     /// # Errors
@@ -143,49 +122,41 @@ impl BudgetArgs {
     /// If there is none of this name, or the file holds none.
     pub fn profile(&self, default: Option<&str>) -> anyhow::Result<DeviceProfile> {
         let name = self.device_profile.as_deref().or(default).unwrap_or(DEFAULT_PROFILE);
-        if let Some(profile) = DeviceProfile::built_in(name) {
-            return Ok(profile.clone());
-        }
-        let json = fs::read(Path::new(name)).with_context(|| {
-            let names: Vec<&str> = DeviceProfile::names().collect();
-            format!("--device-profile: {name} is none of {}, and no file that can be read", names.join(", "))
-        })?;
-        Ok(DeviceProfile::from_json(name, &json)?)
+        pipeline::profile(name).context("--device-profile")
     }
 
-    /// What the graph's ops cost on a device.
+    /// The budget, on a machine of the profile `default` if none was given. `tflms` is what no strategy changes.
     ///
     /// # Errors
     ///
-    /// If the measured times cannot be read, or are those of another graph.
-    pub fn costs(&self, analysis: &Analysis, profile: &DeviceProfile) -> anyhow::Result<Costs> {
-        let Analysis { graph, shapes, sizes, .. } = analysis;
-        let Some(path) = &self.op_times else {
-            return Ok(Costs::of(graph, shapes, sizes, profile, None));
-        };
-        let name = path.display().to_string();
-        let json = fs::read(path).with_context(|| name.clone())?;
-        let times = MeasuredTimes::from_json(&name, &json)?;
-        let costs = Costs::of(graph, shapes, sizes, profile, Some(&times));
-        if costs.count(crate::cost::CostSource::Measured, |_| true) == 0 {
-            return Err(Failure::Failed
-                .error(format!("{name}: has no time of any op of the graph: it is another graph's")));
-        }
-        Ok(costs)
+    /// As [`BudgetArgs::memory`] and [`BudgetArgs::profile`], or if the measured times cannot be read.
+    pub fn budget(&self, default: Option<&str>, tflms: &TflmsArgs) -> anyhow::Result<Budget> {
+        self.budget_of(self.memory()?, self.profile(default)?, tflms)
     }
 
-    /// The machine, with the memory that a plan may count on.
+    /// The same for GPUs of so many bytes each, of a profile.
     ///
     /// # Errors
     ///
-    /// As [`BudgetArgs::memory`].
-    pub fn machine(&self, profile: &DeviceProfile, gpus: usize) -> anyhow::Result<Machine> {
-        Ok(self.machine_of(profile, gpus, &self.memory()?))
-    }
-
-    /// The machine whose GPUs have so many bytes, with the memory that a plan may count on.
-    pub fn machine_of(&self, profile: &DeviceProfile, gpus: usize, memory: &[u64]) -> Machine {
-        let usable = memory.iter().map(|&bytes| self.usable_bytes(bytes)).collect();
-        Machine::new(profile, gpus, usable).with_whole_memory(memory.to_vec())
+    /// If the measured times cannot be read, or the host device is none.
+    pub fn budget_of(
+        &self,
+        memory_bytes: Vec<u64>,
+        profile: DeviceProfile,
+        tflms: &TflmsArgs,
+    ) -> anyhow::Result<Budget> {
+        Ok(Budget {
+            memory_ratio: self.memory_ratio,
+            op_times: self.op_times.as_deref().map(pipeline::measured_times).transpose()?,
+            strategy: self.strategy.choice(),
+            settings: Settings {
+                recompute: !self.strategy.no_recompute,
+                swap_weights: self.strategy.swap_weights,
+                effort_seconds: self.strategy.effort,
+            },
+            parameters: tflms.parameters(),
+            host_device: tflms.host()?,
+            ..Budget::on(profile, memory_bytes)
+        })
     }
 }

@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+use crate::pipeline::Error;
+use crate::tune::StrategyError;
+
 /// The exit statuses besides 0, and 2 for wrong usage, which `clap` gives too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
@@ -34,7 +37,11 @@ struct WithStatus {
 impl Failure {
     /// The way in which [`run`] would end with an error.
     pub fn of(error: &anyhow::Error) -> Failure {
-        error.downcast_ref::<WithStatus>().map_or(Failure::Failed, |error| error.failure)
+        match (error.downcast_ref::<WithStatus>(), error.downcast_ref::<Error>()) {
+            (Some(error), _) => error.failure,
+            (None, Some(error)) if is_usage(error) => Failure::Usage,
+            _ => Failure::Failed,
+        }
     }
 
     /// An error that makes [`run`] end with this status.
@@ -53,6 +60,15 @@ pub fn run(tool: &str, main: impl FnOnce() -> anyhow::Result<()>) -> ExitCode {
             eprintln!("{tool}: {error:#}");
             Failure::of(&error).into()
         }
+    }
+}
+
+/// Whether other flags would help.
+fn is_usage(error: &Error) -> bool {
+    match error {
+        Error::NoMemory | Error::WeightsStay => true,
+        Error::Strategy(error) => matches!(error, StrategyError::UnknownStep),
+        _ => false,
     }
 }
 

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::shape::{GivenShape, GivenShapes};
+use super::Failure;
+use crate::graph::Graph;
+use crate::pipeline::AnalysisOptions;
+use crate::shape::{Dimensions, DimensionsError, GivenShape, GivenShapes};
 
 /// What a file does not say about its graph.
 #[derive(Debug, Clone, Args)]
@@ -33,6 +36,38 @@ pub struct GraphArgs {
 }
 
 impl GraphArgs {
+    /// What is said of the graph.
+    pub fn analysis(&self) -> AnalysisOptions {
+        AnalysisOptions {
+            shapes: self.given_shapes(),
+            train_ops: self.train_ops.clone(),
+            tensorflow: self.tensorflow.clone(),
+        }
+    }
+
+    /// The flags with a size put in for what is free. `flag` is how the user named that, for messages.
+    ///
+    /// # Errors
+    ///
+    /// As [`Dimensions::set`].
+    pub fn with_size(
+        &self,
+        free: &Dimensions,
+        size: u64,
+        graph: &Graph,
+        flag: &str,
+    ) -> anyhow::Result<GraphArgs> {
+        let mut given = self.given_shapes();
+        free.set(size, graph, &mut given).map_err(|error| {
+            let status = match error {
+                DimensionsError::UnknownShape { .. } => Failure::Failed,
+                _ => Failure::Usage,
+            };
+            status.error(format!("{flag}: {error}"))
+        })?;
+        Ok(GraphArgs { batch_size: given.batch_size, shapes: given.shapes, ..self.clone() })
+    }
+
     /// The shapes that were given.
     pub fn given_shapes(&self) -> GivenShapes {
         GivenShapes { batch_size: self.batch_size, shapes: self.shapes.clone() }

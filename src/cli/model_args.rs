@@ -1,11 +1,14 @@
 //! Flags for what is read and written.
 
 use std::ffi::OsString;
+use std::fs;
 
 use clap::{Args, Command, ValueEnum};
 use clap_complete::Shell;
 
-use crate::format::{Destination, Encoding, ReadOptions, Source};
+use super::GraphArgs;
+use crate::format::{Destination, Encoding, Source};
+use crate::pipeline::{Error, Model, OpenOptions, read_op_list};
 
 /// Which model to read.
 #[derive(Debug, Clone, Args)]
@@ -25,9 +28,28 @@ impl ModelArgs {
         Source::from(self.input.as_deref().unwrap_or("-".as_ref()))
     }
 
-    /// What to read.
-    pub fn options(&self) -> ReadOptions {
-        ReadOptions { tags: self.tags.clone() }
+    /// Reads the model, and the definitions of its ops.
+    ///
+    /// # Errors
+    ///
+    /// If one of the files cannot be read.
+    pub fn read(&self, graph: &GraphArgs) -> Result<Model, Error> {
+        self.read_from(&self.source(), graph)
+    }
+
+    /// Reads another model with the same flags.
+    ///
+    /// # Errors
+    ///
+    /// If one of the files cannot be read.
+    pub fn read_from(&self, source: &Source, graph: &GraphArgs) -> Result<Model, Error> {
+        let mut options = OpenOptions { tags: self.tags.clone(), ..OpenOptions::default() };
+        if let Some(path) = &graph.op_defs {
+            let name = path.display().to_string();
+            let content = fs::read(path).map_err(|source| Error::Read { name: name.clone(), source })?;
+            options.op_defs = read_op_list(&name, &content)?;
+        }
+        Model::open(source, &options)
     }
 }
 

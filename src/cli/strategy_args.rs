@@ -2,11 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
-use super::Failure;
-use crate::plan::Analysis;
-use crate::plan::tflms::Parameters;
+use crate::pipeline::StrategyChoice;
 use crate::tune::planned::Settings;
-use crate::tune::{Planned, Strategy, Tflms};
 
 /// How a plan for a budget is found.
 #[derive(Debug, Clone, Args)]
@@ -46,33 +43,12 @@ fn parse_effort(text: &str) -> Result<f64, String> {
 }
 
 impl StrategyArgs {
-    /// The strategy. `fixed` is what it must not change.
-    ///
-    /// # Errors
-    ///
-    /// If one was asked for that cannot plan for this graph.
-    pub fn strategy(&self, analysis: &Analysis, fixed: Parameters) -> anyhow::Result<Box<dyn Strategy>> {
-        let is_known = analysis.step.is_known();
+    /// Who looks for the plan.
+    pub fn choice(&self) -> StrategyChoice {
         match self.strategy {
-            Some(StrategyName::Planned) if !is_known => Err(Failure::Usage.error(
-                "--strategy planned: the file does not say which ops a step runs: give the op that trains with --train-op",
-            )),
-            Some(StrategyName::Tflms) if self.swap_weights => {
-                Err(Failure::Usage.error("--swap-weights: only --strategy planned does that"))
-            }
-            None if self.swap_weights && !is_known => Err(Failure::Usage.error(
-                "--swap-weights: the file does not say which ops a step runs: give what to compute with --train-op",
-            )),
-            Some(StrategyName::Tflms) => Ok(Box::new(Tflms::new(fixed))),
-            None if !is_known => Ok(Box::new(Tflms::new(fixed))),
-            _ => {
-                let settings = Settings {
-                    recompute: !self.no_recompute,
-                    swap_weights: self.swap_weights,
-                    effort_seconds: self.effort,
-                };
-                Ok(Box::new(Planned { settings, fixed }))
-            }
+            None => StrategyChoice::Automatic,
+            Some(StrategyName::Planned) => StrategyChoice::Planned,
+            Some(StrategyName::Tflms) => StrategyChoice::Tflms,
         }
     }
 }

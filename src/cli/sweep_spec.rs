@@ -3,8 +3,9 @@
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
-use super::{Dimensions, GraphArgs, ParseDimensionsError};
+use super::GraphArgs;
 use crate::graph::Graph;
+use crate::shape::{Dimensions, ParseDimensionsError};
 
 /// What is swept: `images:1,2=500..9500/500`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,11 +89,8 @@ impl SweepSpec {
     ///
     /// If the graph has no such dimensions.
     pub fn graph_args(&self, size: u64, graph: &Graph, args: &GraphArgs) -> anyhow::Result<GraphArgs> {
-        let mut sized = args.clone();
-        self.free
-            .iter()
-            .try_for_each(|free| free.set(size, graph, &mut sized, &format!("--sweep {self}")))?;
-        Ok(sized)
+        let flag = format!("--sweep {self}");
+        self.free.iter().try_fold(args.clone(), |sized, free| sized.with_size(free, size, graph, &flag))
     }
 }
 

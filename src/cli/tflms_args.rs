@@ -1,8 +1,11 @@
 //! The parameters of TFLMS as flags.
 
+use anyhow::Context;
 use clap::Args;
 
 use super::parse_size;
+use crate::graph::Device;
+use crate::pipeline;
 use crate::plan::tflms::{LevelSlice, Mode, Parameters, SyncMode};
 use crate::plan::{Filters, NameOrType};
 
@@ -85,9 +88,13 @@ fn parse_sync_mode(text: &str) -> Result<SyncMode, String> {
 }
 
 impl TflmsArgs {
-    /// The host device's name.
-    pub fn host_device(&self) -> &str {
-        self.host_device.as_deref().unwrap_or("/cpu:0")
+    /// Where tensors go when they leave.
+    ///
+    /// # Errors
+    ///
+    /// If that is no device's name.
+    pub fn host(&self) -> anyhow::Result<Device> {
+        pipeline::host_device(self.host_device.as_deref()).context("--host-device")
     }
 
     /// Whether none of the four main parameters was given.

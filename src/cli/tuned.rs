@@ -1,10 +1,8 @@
-//! A plan for a budget, as all tools make one.
+//! A plan for a budget, in a tool's words.
 
-use super::{BudgetArgs, Failure, Simulated, Size};
-use crate::graph::Device;
-use crate::plan::tflms::Parameters;
-use crate::plan::{Analysis, Draft, Plan};
-use crate::tune::Verdict;
+use super::{Failure, Size};
+use crate::pipeline::{Budget, Fit};
+use crate::plan::{Analysis, Plan};
 
 /// A plan for a budget, and what a user should know of it.
 #[derive(Debug)]
@@ -20,59 +18,33 @@ pub struct TunedPlan {
 /// # Errors
 ///
 /// If nothing fits, which ends with its own exit status, or if sizes that matter are unknown.
-pub fn plan_for_budget(
-    analysis: &Analysis,
-    budget: &BudgetArgs,
-    default_profile: Option<&str>,
-    fixed: Parameters,
-    host: &Device,
-) -> anyhow::Result<TunedPlan> {
-    let simulated = Simulated::new(analysis, budget, budget.profile(default_profile)?)?;
-    let (tuning, strategy) = simulated.tune(&simulated.outline()?, budget, fixed)?;
-    let peak = |outcome: &crate::simulate::Outcome| {
-        Size(outcome.gpus.iter().map(|gpu| gpu.peak_bytes).max().unwrap_or(0))
-    };
-    let tight = match tuning.is_tight {
+pub fn plan_for_budget(analysis: &Analysis, budget: &Budget) -> anyhow::Result<TunedPlan> {
+    let fit = analysis.fit(budget)?;
+    let note = note(&fit);
+    match fit.plan {
+        Some(plan) => Ok(TunedPlan { plan, note }),
+        None => Err(Failure::DoesNotFit.error(note)),
+    }
+}
+
+fn note(fit: &Fit) -> String {
+    let before = Size(fit.peak_bytes_before());
+    let tight = match fit.tuning.is_tight {
         true => "; it is tight, and fits only in the order and with copies as fast as predicted",
         false => "",
     };
-    let (plan, note) = match tuning.verdict {
-        Verdict::Fits => (
-            written(analysis, strategy, Draft::default(), serde_json::Value::Null, host),
-            format!("the graph fits as it is, with a predicted peak of {}{tight}", peak(&tuning.before)),
+    match (fit.peak_bytes(), fit.slowdown()) {
+        _ if fit.fits_as_it_is() => {
+            format!("the graph fits as it is, with a predicted peak of {before}{tight}")
+        }
+        (Some(peak), Some(slowdown)) => format!(
+            "predicted peak {} instead of {before}, steps {:.0}% longer{tight}",
+            Size(peak),
+            slowdown * 100.0
         ),
-        Verdict::FitsWithSwapping(found) => {
-            let slowdown = found.outcome.step_seconds / tuning.before.step_seconds - 1.0;
-            let note = format!(
-                "predicted peak {} instead of {}, steps {:.0}% longer{tight}",
-                peak(&found.outcome),
-                peak(&tuning.before),
-                slowdown * 100.0
-            );
-            (written(analysis, found.strategy, found.draft, found.parameters, host), note)
-        }
-        Verdict::DoesNotFit => {
-            let floor = tuning.floors.iter().map(|floor| floor.memory_bytes).max().unwrap_or(0);
-            return Err(Failure::DoesNotFit.error(format!(
-                "no plan was found with which the graph fits: its peak is {}, and no plan at all gets below {}",
-                peak(&tuning.before),
-                Size(floor)
-            )));
-        }
-    };
-    Ok(TunedPlan { plan, note })
-}
-
-/// The written form of a plan that a strategy found.
-pub fn written(
-    analysis: &Analysis,
-    strategy: &str,
-    draft: Draft,
-    parameters: serde_json::Value,
-    host: &Device,
-) -> Plan {
-    let mut plan = Plan::new(analysis, strategy, &host.to_string());
-    plan.parameters = parameters;
-    draft.write_to(&mut plan, analysis);
-    plan
+        _ => format!(
+            "no plan was found with which the graph fits: its peak is {before}, and no plan at all gets below {}",
+            Size(fit.floor_bytes())
+        ),
+    }
 }

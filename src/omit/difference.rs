@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::cli::Size;
 use crate::plan::Draft;
 use crate::simulate::{Machine, NoObserver, Outcome, Outline, Program, simulate};
+use crate::size::Size;
 
 /// A figure of a step with the whole plan, and without a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

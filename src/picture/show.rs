@@ -6,7 +6,7 @@ use super::{
     BufferKind, Consumer, Explanation, Fate, FilteredOps, Interval, Residence, Return, SecondRun, StayReason,
     SwapLife, Trigger,
 };
-use crate::cli::Size;
+use crate::size::Size;
 
 /// How many ops a line names.
 const MOST_NAMES: usize = 3;

@@ -6,7 +6,7 @@ use super::{
     Analysis, InitialValue, Order, OrderReason, Plan, Recomputation, RecomputationInput, RecomputationOutput,
     Substitute, Swap, SwapIn,
 };
-use crate::graph::{Graph, NodeId, TensorId};
+use crate::graph::{Device, Graph, NodeId, TensorId};
 use crate::order::{Place, Placement};
 
 /// A plan in numbers: what strategies make and the simulator judges. A [`Plan`] is its written form.
@@ -141,6 +141,20 @@ impl Draft {
             |(tensor, assign)| InitialValue { tensor: tensor_name(tensor), assign: name(assign) };
         plan.initial_values = self.initial_values.into_iter().map(initial_value).collect();
         plan.host_ops = names(self.host_ops);
+    }
+
+    /// The written form, with the strategy that made it and what that was set to; `host` is where tensors go when they leave.
+    pub fn into_plan(
+        self,
+        analysis: &Analysis,
+        strategy: &str,
+        parameters: serde_json::Value,
+        host: &Device,
+    ) -> Plan {
+        let mut plan = Plan::new(analysis, strategy, &host.to_string());
+        plan.parameters = parameters;
+        self.write_to(&mut plan, analysis);
+        plan
     }
 
     /// The numbers of a written plan.

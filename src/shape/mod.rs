@@ -3,9 +3,11 @@
 //! Shapes come from the file (`_output_shapes`) or from TensorFlow's own inference. A size that neither gives is unknown:
 //! it is counted and named, and nothing ever takes its place.
 
+mod dimensions;
 mod given;
 mod parameters;
 
+pub use dimensions::{Dimensions, DimensionsError, ParseDimensionsError};
 pub use given::{Declared, GivenShape, GivenShapeError, GivenShapes, ParseShapeError, PlaceholderShapes};
 pub use parameters::learning_parameter_bytes;
 

@@ -13,6 +13,13 @@ pub struct Outcome {
     pub gpus: Vec<GpuOutcome>,
 }
 
+impl Outcome {
+    /// The most memory in use at a time on any GPU.
+    pub fn peak_bytes(&self) -> u64 {
+        self.gpus.iter().map(|gpu| gpu.peak_bytes).max().unwrap_or(0)
+    }
+}
+
 /// What one GPU saw of a step.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GpuOutcome {

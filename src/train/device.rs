@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::cli::parse_size;
 use crate::proto::tensorflow::gpu_options::Experimental;
 use crate::proto::tensorflow::gpu_options::experimental::VirtualDevices;
 use crate::proto::tensorflow::{ConfigProto, GpuOptions, GraphOptions};
+use crate::size::parse_size;
 
 /// Where a graph runs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 
 pub mod accuracy;
 mod by_levels;
+mod error;
 mod judge;
 mod least_memory;
 pub mod planned;
@@ -12,6 +13,7 @@ mod rank;
 mod tflms;
 
 pub use by_levels::{LevelPlan, LevelTuning, tune_by_levels};
+pub use error::StrategyError;
 pub use judge::Judge;
 pub use least_memory::{LeastMemory, first_guess, least_memory};
 pub use planned::Planned;
@@ -19,10 +21,43 @@ pub use tflms::Tflms;
 
 use crate::graph::NodeId;
 use crate::plan::Draft;
-use crate::plan::tflms::TflmsError;
 use crate::simulate::{Floors, Machine, NoObserver, Outcome, Outline, Program, floors, simulate};
 
 /// Searches plans for a budget.
+///
+/// One that only looks for the largest of TFLMSv2's thresholds with which a step fits:
+///
+/// ```
+/// use tf_lms::plan::tflms::{self, Parameters};
+/// use tf_lms::tune::{Found, Judge, Strategy, StrategyError};
+///
+/// struct LargestThreshold;
+///
+/// impl Strategy for LargestThreshold {
+///     fn name(&self) -> &'static str {
+///         "largest-threshold"
+///     }
+///
+///     fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, StrategyError> {
+///         for swapout_threshold in [512, 256, 128, 64, 32, 16, 8, 4, 2, 1] {
+///             let parameters = Parameters { swapout_threshold, ..Parameters::default() };
+///             let draft = tflms::draft(judge.outline().analysis(), &parameters)?;
+///             if let Ok(outcome) = judge.judge(&draft) {
+///                 let parameters = serde_json::json!({ "swapout_threshold": swapout_threshold });
+///                 return Ok(Some(Found { strategy: self.name(), draft, outcome, parameters }));
+///             }
+///         }
+///         Ok(None)
+///     }
+/// }
+///
+/// let model = tf_lms::read("testdata/resnet50_2000_b1.meta")?;
+/// let graph = model.graph()?;
+/// let analysis = model.analyse(&graph, &tf_lms::AnalysisOptions::default())?;
+/// let fit = analysis.fit_with(&tf_lms::Budget::new(6 << 30), &mut LargestThreshold)?;
+/// assert!(!fit.fits_as_it_is() && fit.plan.is_some());
+/// # Ok::<(), tf_lms::Error>(())
+/// ```
 pub trait Strategy {
     /// What plans call it.
     fn name(&self) -> &'static str;
@@ -37,7 +72,7 @@ pub trait Strategy {
     /// # Errors
     ///
     /// If it cannot plan for this graph at all.
-    fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, TflmsError>;
+    fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, StrategyError>;
 }
 
 /// The strategy that looks for nothing.
@@ -56,7 +91,7 @@ impl Strategy for Nothing {
         self.host_ops.clone()
     }
 
-    fn find(&mut self, _: &mut Judge) -> Result<Option<Found>, TflmsError> {
+    fn find(&mut self, _: &mut Judge) -> Result<Option<Found>, StrategyError> {
         Ok(None)
     }
 }
@@ -106,7 +141,11 @@ pub struct Tuning {
 /// # Errors
 ///
 /// If the strategy cannot plan for this graph.
-pub fn tune(outline: &Outline, machine: &Machine, strategy: &mut dyn Strategy) -> Result<Tuning, TflmsError> {
+pub fn tune(
+    outline: &Outline,
+    machine: &Machine,
+    strategy: &mut dyn Strategy,
+) -> Result<Tuning, StrategyError> {
     let original = Program::new(outline, &Draft::default());
     // Counting memory without a limit cannot run out of it.
     let unlimited = machine.with_memory(Vec::new());
@@ -123,7 +162,7 @@ pub fn tune(outline: &Outline, machine: &Machine, strategy: &mut dyn Strategy) -
 }
 
 /// Whether the graph fits as it is, and if not, with which plan.
-fn verdict_of(judge: &mut Judge, strategy: &mut dyn Strategy) -> Result<Verdict, TflmsError> {
+fn verdict_of(judge: &mut Judge, strategy: &mut dyn Strategy) -> Result<Verdict, StrategyError> {
     if judge.judge(&Draft::default()).is_ok() {
         return Ok(Verdict::Fits);
     }
@@ -163,7 +202,7 @@ pub fn least_budget(
     machine: &Machine,
     strategy: &mut dyn Strategy,
     whole: impl Fn(u64) -> u64,
-) -> Result<Option<u64>, TflmsError> {
+) -> Result<Option<u64>, StrategyError> {
     let original = Program::new(outline, &Draft::default());
     let unlimited = machine.with_memory(Vec::new());
     let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
@@ -204,7 +243,7 @@ fn fits(
     machine: &Machine,
     strategy: &mut dyn Strategy,
     is_careful: bool,
-) -> Result<bool, TflmsError> {
+) -> Result<bool, StrategyError> {
     let mut judge = Judge::new(outline, machine);
     if !is_careful {
         judge.trust_the_profile();

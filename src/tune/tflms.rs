@@ -6,7 +6,7 @@
 //! step that fits, and improves one parameter at a time.
 
 use super::rank::{self, Rank};
-use super::{Found, Judge, Strategy};
+use super::{Found, Judge, Strategy, StrategyError};
 use crate::graph::{NodeId, TensorId};
 use crate::plan::tflms::{NAME, Parameters, Planner, SyncMode, TflmsError};
 use crate::plan::{Draft, guard_ref_variables};
@@ -38,8 +38,8 @@ impl Strategy for Tflms {
         NAME
     }
 
-    fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, TflmsError> {
-        self.find_within(judge, f64::INFINITY)
+    fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, StrategyError> {
+        Ok(self.find_within(judge, f64::INFINITY)?)
     }
 }
 

@@ -59,6 +59,7 @@
 mod acyclic;
 mod branches;
 mod buffers;
+mod checked;
 mod conditions;
 mod controls;
 mod copies;
@@ -85,6 +86,7 @@ mod unrepeatable_ops;
 #[cfg(test)]
 mod tests;
 
+pub use checked::{Checked, prove};
 use graph::{Graph, NONE, NodeId, Role};
 use report::Report;
 pub use report::{Verified, VerifyError, Violation, ViolationKind};

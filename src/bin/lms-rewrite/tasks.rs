@@ -6,13 +6,9 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use anyhow::Context;
-use tf_lms::cli::{Failure, Subject, plan_for_budget};
-use tf_lms::format::{Destination, Edits, Model, Source, write_file};
-use tf_lms::graph::Device;
-use tf_lms::plan::{Analysis, Plan, tflms};
-use tf_lms::rewrite;
-use tf_lms::shape::Sizes;
-use tf_lms::verify::{self, CheckOptions};
+use tf_lms::cli::{Failure, plan_for_budget};
+use tf_lms::format::{self, Destination, Edits, Encoding, Source, Written, write_file};
+use tf_lms::{Analysis, Checked, Model, Plan};
 
 use crate::args::Args;
 use crate::report::{Facts, Report, Seconds};
@@ -23,48 +19,47 @@ pub fn rewrite(args: &Args) -> anyhow::Result<()> {
     let mut clock = Clock::start();
     let mut seconds = Seconds::default();
 
-    let subject = Subject::read(&args.model, &args.graph)?;
-    let graph = subject.graph()?;
+    let model = args.model.read(&args.graph)?;
+    let graph = model.graph()?;
     seconds.read = clock.lap();
-    let shapes = subject.shapes(&graph, &args.graph)?;
-    let sizes = Sizes::of(&graph, &shapes).with_context(|| subject.model.name().to_string())?;
+    let options = args.graph.analysis();
+    let shapes = model.shapes(&graph, &options)?;
+    let sizes = model.sizes(&graph, &shapes)?;
     seconds.size = clock.lap();
-    let step = subject.step(&graph, &args.graph)?;
-    let analysis = Analysis::with_step(&graph, step, shapes, sizes);
+    let analysis = model.analyse_sized(&graph, &options, (shapes, sizes))?;
     seconds.analyze = clock.lap();
-    let (plan, found) = make_plan(args, &analysis).with_context(|| subject.model.name().to_string())?;
+    let (plan, found) = make_plan(args, &analysis).with_context(|| model.name().to_string())?;
     seconds.plan = clock.lap();
-    let rewritten =
-        rewrite::rewrite(&subject.model, &graph, &plan).with_context(|| subject.model.name().to_string())?;
-    let content = subject.model.edited(&rewritten.edits, subject.model.encoding())?.to_vec();
+    let rewritten = model.rewrite(&graph, &plan)?;
     seconds.rewrite = clock.lap();
 
-    let functions = subject.model.functions()?.len();
+    let functions = model.file().functions()?.len();
     let mut report = Report::new(&Facts {
         analysis: &analysis,
         plan: &plan,
-        name: subject.model.name(),
-        kind: subject.model.kind(),
-        encoding: subject.model.encoding(),
-        trainable: &subject.trainable_variables(),
+        name: model.name(),
+        kind: model.file().kind(),
+        encoding: model.file().encoding(),
+        trainable: &model.trainable_variables(),
         functions,
     });
-    report.control_edges = rewritten.control_edges;
-    let output = Model::from_bytes(&destination.name(), content, &args.model.options())?;
-    if !args.no_verify {
-        let options = CheckOptions { train_ops: args.graph.train_ops.clone() };
-        verify::check_with(&subject.model, &output, &subject.registry, &options).with_context(|| {
-            format!("{}: the rewrite failed its check, nothing was written", subject.model.name())
-        })?;
-        report.verified = true;
-    }
+    report.control_edges = rewritten.control_edges();
+    let output = match args.no_verify {
+        true => Output::Unchecked(rewritten.unchecked()),
+        false => Output::Checked(
+            rewritten
+                .check(&args.graph.train_ops)
+                .context("the rewrite failed its check, nothing was written")?,
+        ),
+    };
+    report.verified = !args.no_verify;
     seconds.verify = clock.lap();
 
     if let Some(path) = &args.plan_out {
         write_file(path, plan.to_json().as_bytes())?;
     }
     if !args.dry_run {
-        report.notes.extend(write(args, &subject, &output, &destination)?);
+        report.notes.extend(write(args, &model, &output, &destination)?);
         report.output = Some(destination.name());
     }
     seconds.write = clock.lap();
@@ -78,13 +73,12 @@ pub fn rewrite(args: &Args) -> anyhow::Result<()> {
 /// Takes all LMS ops out.
 pub fn strip(args: &Args) -> anyhow::Result<()> {
     let destination = destination(args, !args.dry_run)?;
-    let source = args.model.source();
-    let model = source.read(&args.model.options())?;
-    let edits = rewrite::strip(&model).with_context(|| model.name().to_string())?;
+    let model = args.model.read(&args.graph)?;
+    let edits = model.strip()?;
     let removed = edits.removed.len();
-    let content = model.edited(&edits, args.output.encoding(model.encoding()))?;
+    let content = model.file().edited(&edits, args.output.encoding(model.file().encoding()))?;
     if !args.dry_run {
-        destination.write(&content, &source)?;
+        destination.write(&content, &args.model.source())?;
     }
     let message = match args.dry_run {
         true => format!("{}: has {removed} LMS ops", model.name()),
@@ -100,13 +94,11 @@ pub fn strip(args: &Args) -> anyhow::Result<()> {
 
 /// Checks one file against another.
 pub fn verify(args: &Args, original: &OsStr) -> anyhow::Result<()> {
-    let original_model = Source::from(original).read(&args.model.options())?;
-    let subject = Subject::read(&args.model, &args.graph)?;
-    let options = CheckOptions { train_ops: args.graph.train_ops.clone() };
-    let verified = verify::check_with(&original_model, &subject.model, &subject.registry, &options)
-        .with_context(|| {
-            format!("{} does not compute what {} does", subject.model.name(), original_model.name())
-        })?;
+    let original = args.model.read_from(&Source::from(original), &args.graph)?;
+    let rewritten = args.model.read(&args.graph)?;
+    let name = rewritten.name().to_string();
+    let checked = original.prove(rewritten.into_file(), &args.graph.train_ops)?;
+    let verified = checked.verified();
     let mut added = vec![format!("{} swap-ins of {} tensors", verified.swap_ins, verified.swapped_tensors)];
     if verified.recomputed_ops > 0 {
         added.push(format!("{} second runs of ops", verified.recomputed_ops));
@@ -118,12 +110,7 @@ pub fn verify(args: &Args, original: &OsStr) -> anyhow::Result<()> {
         added.push(format!("{} ops moved to the host", verified.host_ops));
     }
     added.push(format!("{} control edges added", verified.added_control_edges));
-    let message = format!(
-        "{} computes what {} does: {}",
-        subject.model.name(),
-        original_model.name(),
-        added.join(", ")
-    );
+    let message = format!("{name} computes what {} does: {}", original.name(), added.join(", "));
     let json = serde_json::json!({
         "schema": 1,
         "verified": true,
@@ -158,25 +145,45 @@ fn make_plan(args: &Args, analysis: &Analysis) -> anyhow::Result<(Plan, Option<S
         let json = fs::read(path).with_context(|| path.display().to_string())?;
         return Ok((Plan::from_json(&path.display().to_string(), &json)?, None));
     }
-    let host = Device::parse(args.tflms.host_device()).context("--host-device")?;
     args.budget.check_strategy()?;
     if args.budget.is_given() {
-        let tuned = plan_for_budget(analysis, &args.budget, None, args.tflms.parameters(), &host)?;
+        let tuned = plan_for_budget(analysis, &args.budget.budget(None, &args.tflms)?)?;
         return Ok((tuned.plan, Some(tuned.note)));
     }
-    Ok((tflms::plan(analysis, &args.tflms.parameters(), &host)?, None))
+    Ok((analysis.plan_to(&args.tflms.parameters(), &args.tflms.host()?)?, None))
+}
+
+/// A rewritten model. Only a checked one can be written by the library; the other was asked for with `--no-verify`.
+enum Output {
+    Checked(Checked),
+    Unchecked(format::Model),
+}
+
+impl Output {
+    fn write(
+        &self,
+        destination: &Destination,
+        source: &Source,
+        encoding: Encoding,
+    ) -> anyhow::Result<Written> {
+        match self {
+            Output::Checked(checked) => Ok(checked.write(destination, source, encoding)?),
+            Output::Unchecked(file) => {
+                Ok(destination.write(&file.edited(&Edits::default(), encoding)?, source)?)
+            }
+        }
+    }
 }
 
 /// Writes the result; returns what the user should know of it.
 fn write(
     args: &Args,
-    subject: &Subject,
-    output: &Model,
+    model: &Model,
+    output: &Output,
     destination: &Destination,
 ) -> anyhow::Result<Vec<String>> {
-    let encoding = args.output.encoding(subject.model.encoding());
-    let content = output.edited(&Edits::default(), encoding)?;
-    let written = destination.write(&content, &subject.source)?;
+    let encoding = args.output.encoding(model.file().encoding());
+    let written = output.write(destination, &args.model.source(), encoding)?;
     let dropped = "left out fingerprint.pb, which no longer matches the graph";
     Ok(written.dropped_fingerprint.then(|| dropped.to_string()).into_iter().collect())
 }

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use serde::Serialize;
-use tf_lms::cli::{Failure, Subject, plan_for_budget};
-use tf_lms::graph::{Device, Graph};
+use tf_lms::cli::{Failure, plan_for_budget};
+use tf_lms::format::{Encoding, Source};
+use tf_lms::graph::Graph;
 use tf_lms::order::Placement;
-use tf_lms::plan::{Analysis, Draft, Plan, TensorSwap, tflms, traffic};
+use tf_lms::plan::{Draft, TensorSwap, traffic};
 use tf_lms::train::{Asked, DeviceChoice, Feeds, Recipe, only_what_trains};
+use tf_lms::{Analysis, Model, Plan};
 
 use crate::args::Args;
 
@@ -49,17 +51,16 @@ pub struct Planned {
 
 impl Job {
     pub fn prepare(args: &Args) -> anyhow::Result<Job> {
-        let subject = Subject::read(&args.model, &args.graph)?;
-        let name = subject.model.name().to_string();
-        let graph = subject.graph()?;
-        let own_checkpoint = own_checkpoint(&subject);
+        let model = args.model.read(&args.graph)?;
+        let name = model.name().to_string();
+        let graph = model.graph()?;
+        let own_checkpoint = own_checkpoint(&model);
         let asked = Asked { restore: args.restore.is_some() || own_checkpoint.is_some(), ..args.asked() };
-        let mut recipe =
-            Recipe::find(&graph, subject.meta_graph.as_ref(), &asked).with_context(|| name.clone())?;
+        let mut recipe = Recipe::find(&graph, model.meta_graph(), &asked).with_context(|| name.clone())?;
         let shapes = args.graph.given_shapes().resolve(&graph).with_context(|| name.clone())?;
         let feeds =
             Feeds::make(&graph, &recipe, &args.feeds, &shapes, args.seed).with_context(|| name.clone())?;
-        let mut original = subject.model.graph_def().to_vec();
+        let mut original = model.file().graph_def().to_vec();
         if args.grappler_memory.is_some() {
             if own_checkpoint.is_some() {
                 return Err(Failure::Usage.error(format!(
@@ -68,7 +69,7 @@ impl Job {
             }
             original = only_what_trains(&original, &graph, &recipe).with_context(|| name.clone())?;
         }
-        let rewritten = if args.rewrites() { Some(rewrite(args, &subject, &graph)?) } else { None };
+        let rewritten = if args.rewrites() { Some(rewrite(args, &model, &graph)?) } else { None };
         if let Some(rewritten) = rewritten.as_ref().filter(|rewritten| !rewritten.host_ops.is_empty()) {
             recipe.initialize_last(&graph, &rewritten.host_ops);
         }
@@ -88,33 +89,33 @@ impl Job {
 }
 
 /// Plans, rewrites and checks.
-fn rewrite(args: &Args, subject: &Subject, graph: &Graph) -> anyhow::Result<Rewritten> {
-    let name = || subject.model.name().to_string();
-    let shapes = subject.shapes(graph, &args.graph)?;
-    let analysis = subject.analysis(graph, &args.graph, shapes)?;
+fn rewrite(args: &Args, model: &Model, graph: &Graph) -> anyhow::Result<Rewritten> {
+    let name = || model.name().to_string();
+    let analysis = model.analyse(graph, &args.graph.analysis())?;
     let plan = match &args.plan {
         Some(path) => {
             let json = fs::read(path).with_context(|| path.display().to_string())?;
             Plan::from_json(&path.display().to_string(), &json)?
         }
         None => {
-            let host = Device::parse(args.tflms.host_device()).context("--host-device")?;
             args.budget.check_strategy()?;
             if args.budget.is_given() {
                 let profile = matches!(args.device, DeviceChoice::Soft { .. }).then_some("soft");
-                let fixed = args.tflms.parameters();
-                let tuned =
-                    plan_for_budget(&analysis, &args.budget, profile, fixed, &host).with_context(name)?;
+                let budget = args.budget.budget(profile, &args.tflms)?;
+                let tuned = plan_for_budget(&analysis, &budget).with_context(name)?;
                 if !args.verbosity.quiet {
                     eprintln!("{}: {}", name(), tuned.note);
                 }
                 tuned.plan
             } else {
-                tflms::plan(&analysis, &args.tflms.parameters(), &host)?
+                analysis.plan_to(&args.tflms.parameters(), &args.tflms.host()?)?
             }
         }
     };
-    let output = subject.carried_out(graph, &plan, &args.model, &args.graph)?;
+    let rewritten = model.rewrite_as(graph, &plan, Encoding::Binary)?;
+    let checked = rewritten.check(&args.graph.train_ops);
+    let checked = checked.context("the rewrite failed its check, nothing was run")?;
+    let output = checked.model();
     let swap_ins = (0..output.nodes().len()).map(|node| output.nodes().name(node).to_string());
     Ok(Rewritten {
         graph_def: output.graph_def().to_vec(),
@@ -141,7 +142,7 @@ impl Planned {
 }
 
 /// The values in a SavedModel's directory.
-fn own_checkpoint(subject: &Subject) -> Option<PathBuf> {
-    let prefix = subject.source.directory()?.join("variables/variables");
+fn own_checkpoint(model: &Model) -> Option<PathBuf> {
+    let prefix = model.source().and_then(Source::directory)?.join("variables/variables");
     prefix.with_extension("index").is_file().then_some(prefix)
 }

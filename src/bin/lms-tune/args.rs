@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Parser, ValueEnum};
-use tf_lms::cli::{BudgetArgs, Dimensions, GraphArgs, ManualArgs, ModelArgs, TflmsArgs, Verbosity};
+use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, TflmsArgs, Verbosity};
+use tf_lms::shape::Dimensions;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use tf_lms::cli::{BudgetArgs, Simulated};
 use tf_lms::graph::{NodeId, TensorId};
 use tf_lms::order::Place;
 use tf_lms::picture::{Names, Recording};
+use tf_lms::pipeline::{Budget, Simulated};
 use tf_lms::plan::{Analysis, Draft, TensorSwap, Traffic, keeps_value, traffic};
 use tf_lms::simulate::{Machine, Outline, Program};
 use tf_lms::tune::{Judge, Tuning, accuracy};
@@ -20,12 +20,10 @@ const LISTED: usize = 10;
 /// All that a report is made of.
 pub struct Facts<'a> {
     pub name: &'a str,
-    pub budget: &'a BudgetArgs,
+    pub budget: &'a Budget,
     pub simulated: &'a Simulated<'a>,
     pub outline: &'a Outline<'a>,
     pub machine: &'a Machine,
-    /// Bytes of each GPU.
-    pub memory: &'a [u64],
     pub tuning: &'a Tuning,
     pub conclusion: &'a Conclusion,
     pub before: &'a Recording<'a>,
@@ -37,7 +35,7 @@ pub struct Facts<'a> {
 impl Facts<'_> {
     /// The report.
     pub fn report(&self) -> Report {
-        let Facts { memory, tuning, .. } = *self;
+        let Facts { budget: Budget { memory_bytes: memory, .. }, tuning, .. } = *self;
         let Conclusion { verdict, strategy, draft, outcome, parameters } = self.conclusion;
         let graph = self.simulated.analysis.graph;
         let placement = self.outline.placement();
@@ -95,7 +93,7 @@ impl Facts<'_> {
     }
 
     fn devices(&self) -> Vec<DeviceReport> {
-        let Facts { memory, tuning, .. } = *self;
+        let Facts { budget: Budget { memory_bytes: memory, .. }, tuning, .. } = *self;
         let graph = self.simulated.analysis.graph;
         let swapped = traffic_of(self.outline, &self.conclusion.draft);
         let name = |program: &Program, op: Option<u32>| {

@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use serde_json::{Value, json};
-use tf_lms::cli::{Failure, Size, Subject, written};
-use tf_lms::graph::Device;
+use tf_lms::cli::{Failure, Size};
 use tf_lms::plan::tflms::Parameters;
 use tf_lms::shape::learning_parameter_bytes;
 use tf_lms::simulate::usable_bytes;
@@ -21,12 +20,11 @@ const TFLMS_MEMORY_RATIO: f64 = 0.9;
 /// Finds TFLMSv2's plan and ours in its model of memory, and reports both.
 pub fn tune(args: &Args) -> anyhow::Result<()> {
     let start = Instant::now();
-    let subject = Subject::read(&args.model, &args.graph)?;
-    let name = subject.model.name();
-    let graph = subject.graph()?;
-    let shapes = subject.shapes(&graph, &args.graph)?;
-    let parameter_bytes = learning_parameter_bytes(&graph, &shapes, &subject.trainable_variables());
-    let analysis = subject.analysis(&graph, &args.graph, shapes)?;
+    let model = args.model.read(&args.graph)?;
+    let name = model.name();
+    let graph = model.graph()?;
+    let analysis = model.analyse(&graph, &args.graph.analysis())?;
+    let parameter_bytes = learning_parameter_bytes(&graph, &analysis.shapes, &model.trainable_variables());
     let memory = args.budget.memory()?.first().copied().unwrap_or(0);
     let ratio = args.budget.memory_ratio.unwrap_or(TFLMS_MEMORY_RATIO);
     let usable = usable_bytes(memory, parameter_bytes, ratio);
@@ -35,9 +33,9 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
     let seconds = start.elapsed().as_secs_f64();
 
     if let (Some(output), Some(best)) = (&args.output, &tuning.best) {
-        let host = Device::parse(args.tflms.host_device()).context("--host-device")?;
         let parameters = serde_json::to_value(&best.parameters)?;
-        let plan = written(&analysis, tf_lms::plan::tflms::NAME, best.draft.clone(), parameters, &host);
+        let host = args.tflms.host()?;
+        let plan = best.draft.clone().into_plan(&analysis, tf_lms::plan::tflms::NAME, parameters, &host);
         write_plan(output, &plan)?;
     }
     let text = match args.verbosity.json {

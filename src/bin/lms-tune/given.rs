@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
-use tf_lms::cli::Subject;
+use tf_lms::Model;
 use tf_lms::graph::Graph;
 use tf_lms::plan::{Draft, Plan};
 use tf_lms::simulate::{Machine, Outline};
@@ -21,10 +21,10 @@ pub struct Given {
 
 impl Given {
     /// Reads a plan for a graph. One that cannot be carried out is not worth a prediction.
-    pub fn read(path: &Path, subject: &Subject, graph: &Graph, args: &Args) -> anyhow::Result<Given> {
+    pub fn read(path: &Path, model: &Model, graph: &Graph, args: &Args) -> anyhow::Result<Given> {
         let name = path.display().to_string();
         let plan = Plan::from_json(&name, &fs::read(path).with_context(|| name.clone())?)?;
-        subject.carried_out(graph, &plan, &args.model, &args.graph).context(name)?;
+        model.rewrite(graph, &plan)?.check(&args.graph.train_ops).context(name)?;
         let draft = Draft::of(&plan, graph)?;
         Ok(Given { strategy: plan.strategy, parameters: plan.parameters, draft })
     }

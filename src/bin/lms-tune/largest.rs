@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 
+use anyhow::Context;
 use serde::Serialize;
-use tf_lms::cli::{Failure, GraphArgs, Size, Subject, tune_sized};
+use tf_lms::cli::{Failure, GraphArgs, Size};
 use tf_lms::graph::{Graph, NodeId};
 use tf_lms::shape::Shapes;
 use tf_lms::tune::Verdict;
+use tf_lms::{Error, Model};
 
 use crate::args::{Args, Free};
 use crate::output::print;
@@ -45,10 +47,10 @@ struct Curve {
 
 /// Finds the largest sizes that fit without and with swapping, and prints what was tried on the way.
 pub fn run(args: &Args, free: &[Free]) -> anyhow::Result<()> {
-    let subject = Subject::read(&args.model, &args.graph)?;
-    let graph = subject.graph()?;
+    let model = args.model.read(&args.graph)?;
+    let graph = model.graph()?;
     let mut search =
-        Search { args, subject: &subject, graph: &graph, free, probes: BTreeMap::new(), refusal: None };
+        Search { args, model: &model, graph: &graph, free, probes: BTreeMap::new(), refusal: None };
     let multiple = free.iter().map(|free| free.multiple).max().unwrap_or(1);
     let before = search.largest(multiple, |probe| probe.step_seconds_before.is_some())?;
     let after = search.largest(multiple, |probe| probe.step_seconds_after.is_some())?;
@@ -67,7 +69,7 @@ pub fn run(args: &Args, free: &[Free]) -> anyhow::Result<()> {
         largest_before: before,
         largest_after: after,
         probes: search.probes.into_values().flatten().collect(),
-        name: subject.model.name().to_string(),
+        name: model.name().to_string(),
     };
     let text =
         if args.verbosity.json { serde_json::to_string_pretty(&curve)? + "\n" } else { curve.to_string() };
@@ -80,7 +82,7 @@ pub fn run(args: &Args, free: &[Free]) -> anyhow::Result<()> {
 
 struct Search<'a> {
     args: &'a Args,
-    subject: &'a Subject,
+    model: &'a Model,
     graph: &'a Graph<'a>,
     free: &'a [Free],
     /// None: a size that the graph cannot have.
@@ -113,12 +115,12 @@ impl Search<'_> {
     fn probe(&mut self, size: u64) -> anyhow::Result<Option<&Probe>> {
         if !self.probes.contains_key(&size) {
             let graph_args = self.graph_args(size)?;
-            let probe = match self.subject.shapes(self.graph, &graph_args) {
+            let probe = match self.model.shapes(self.graph, &graph_args.analysis()) {
                 Ok(shapes) => Some(self.simulate(size, &graph_args, shapes)?),
-                Err(error) if is_without_tensorflow(&error) => return Err(error),
+                Err(error @ Error::TensorFlow { .. }) => return Err(error.into()),
                 // Some sizes contradict the graph, as when halves and doubles of an odd size meet.
                 Err(error) => {
-                    self.refusal = Some(error);
+                    self.refusal = Some(error.into());
                     None
                 }
             };
@@ -129,9 +131,10 @@ impl Search<'_> {
 
     fn simulate(&self, size: u64, graph_args: &GraphArgs, shapes: Shapes) -> anyhow::Result<Probe> {
         let elements = self.elements(&shapes, size);
-        let budget = (&self.args.budget, &self.args.budget.profile(None)?);
-        let fixed = self.args.tflms.parameters();
-        let tuning = tune_sized(self.subject, self.graph, (graph_args, shapes), budget, fixed)?;
+        let sizes = self.model.sizes(self.graph, &shapes)?;
+        let analysis = self.model.analyse_sized(self.graph, &graph_args.analysis(), (shapes, sizes))?;
+        let budget = self.args.budget.budget(None, &self.args.tflms)?;
+        let tuning = analysis.fit(&budget).with_context(|| self.model.name().to_string())?.tuning;
         let before = tuning.before.step_seconds;
         let (without, with) = match &tuning.verdict {
             Verdict::Fits => (Some(before), Some(before)),
@@ -163,20 +166,14 @@ impl Search<'_> {
 
     /// The flags with one size put in.
     fn graph_args(&self, size: u64) -> anyhow::Result<GraphArgs> {
-        let mut args = self.args.graph.clone();
-        for free in self.free {
-            free.dimensions.set(size, self.graph, &mut args, &format!("--max {free}"))?;
-        }
-        Ok(args)
+        self.free.iter().try_fold(self.args.graph.clone(), |args, free| {
+            args.with_size(&free.dimensions, size, self.graph, &format!("--max {free}"))
+        })
     }
 }
 
 fn find(graph: &Graph, name: &str) -> Option<NodeId> {
     graph.node_ids().find(|&node| graph.name(node) == name)
-}
-
-fn is_without_tensorflow(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.is::<tf_lms::runtime::RuntimeError>())
 }
 
 impl Display for Free {

@@ -4,13 +4,11 @@ use std::time::Instant;
 
 use anyhow::Context;
 use tf_lms::chart::Chart;
-use tf_lms::cli::{Failure, GpuMemory, Simulated, Size, Subject, written};
-use tf_lms::cost::DeviceProfile;
-use tf_lms::graph::Device;
+use tf_lms::cli::{Failure, GpuMemory, Size};
 use tf_lms::picture::Recorder;
+use tf_lms::pipeline::{Budget, Simulated};
 use tf_lms::plan::Draft;
-use tf_lms::simulate::{Machine, Outline, Program};
-use tf_lms::tune::{self, Strategy};
+use tf_lms::simulate::{Machine, Program};
 
 use crate::args::{Args, MemoryModel};
 use crate::assemble::Facts;
@@ -30,28 +28,26 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
         return Err(Failure::Usage.error("--json and -o - both want standard output"));
     }
     let start = Instant::now();
-    let subject = Subject::read(&args.model, &args.graph)?;
-    let name = subject.model.name();
-    let graph = subject.graph()?;
-    let shapes = subject.shapes(&graph, &args.graph)?;
-    let analysis = subject.analysis(&graph, &args.graph, shapes)?;
-    let simulated = Simulated::new(&analysis, &args.budget, args.budget.profile(None)?)?;
-    let (placement, profile) = (&simulated.placement, &simulated.profile);
+    let model = args.model.read(&args.graph)?;
+    let name = model.name();
+    let graph = model.graph()?;
+    let analysis = model.analyse(&graph, &args.graph.analysis())?;
+    let mut budget = budget(args)?;
+    let simulated = Simulated::new(&analysis, &budget)?;
     let outline = simulated.outline().with_context(|| name.to_string())?;
-    let fixed = args.tflms.parameters();
-    let mut strategy = args.budget.strategy.strategy(&analysis, fixed.clone())?;
-    let memory = match args.budget.wants_least() {
-        false => args.budget.memory()?,
-        true => vec![least_memory(args, &outline, profile, &mut *strategy)?],
-    };
-    let machine = args.budget.machine_of(profile, placement.gpus().len(), &memory);
-    let given = args.plan.as_deref().map(|path| Given::read(path, &subject, &graph, args)).transpose()?;
+    if args.budget.wants_least() {
+        let least = simulated.least_memory(&outline, &budget)?;
+        budget.memory_bytes = vec![least.with_context(|| "no plan was found for any memory")?];
+    }
+    let machine = simulated.machine(&budget)?;
+    let given = args.plan.as_deref().map(|path| Given::read(path, &model, &graph, args)).transpose()?;
     let tuning = match &given {
-        None => tune::tune(&outline, &machine, &mut *strategy)?,
+        None => simulated.tune(&outline, &budget)?.0,
         Some(given) => given.judge(&outline, &machine)?,
     };
 
-    let conclusion = conclude(&outline, &machine, &tuning, given.as_ref(), &fixed)?;
+    let fixed = &budget.parameters;
+    let conclusion = conclude(&outline, &machine, &tuning, given.as_ref(), fixed)?;
     let original = Program::new(&outline, &Draft::default());
     let program = Program::new(&outline, &conclusion.draft);
     let unlimited = machine.with_memory(Vec::new());
@@ -63,7 +59,7 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
     let within = if conclusion.verdict == Verdict::FitsWithSwapping { &machine } else { &unlimited };
     let (before, after) = (recorded(&original, &unlimited)?, recorded(&program, within)?);
     if let Some(asked) = &args.explain {
-        let filters = conclusion.filters(given.is_none().then_some(&fixed));
+        let filters = conclusion.filters(given.is_none().then_some(fixed));
         let explainer = Explainer {
             name,
             outline: &outline,
@@ -76,9 +72,9 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
         return Ok(print(args, &explainer.tell(asked, args.verbosity.json)?)?);
     }
     if let Some(path) = &args.plot {
-        let title = format!("{name}, {}", profile.name);
+        let title = format!("{name}, {}", budget.profile.name);
         let with_plan = (!conclusion.draft.is_empty()).then_some(&after);
-        let shown = machine.with_memory(memory.clone());
+        let shown = machine.with_memory(budget.memory_bytes.clone());
         before.memory_chart(with_plan, &outline, &shown, &title).write(path)?;
     }
     if let Some(path) = &args.trace {
@@ -86,11 +82,10 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
     }
     let facts = Facts {
         name,
-        budget: &args.budget,
+        budget: &budget,
         simulated: &simulated,
         outline: &outline,
         machine: &machine,
-        memory: &memory,
         tuning: &tuning,
         conclusion: &conclusion,
         before: &before,
@@ -100,9 +95,8 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
     let report = facts.report();
     let verdict = report.verdict;
     if let Some(output) = args.output.as_deref().filter(|_| verdict != Verdict::DoesNotFit) {
-        let host = Device::parse(args.tflms.host_device()).context("--host-device")?;
-        let draft = conclusion.draft.clone();
-        let plan = written(&analysis, &conclusion.strategy, draft, conclusion.parameters.clone(), &host);
+        let (draft, parameters) = (conclusion.draft.clone(), conclusion.parameters.clone());
+        let plan = draft.into_plan(&analysis, &conclusion.strategy, parameters, &budget.host_device);
         write_plan(output, &plan)?;
     }
     let text = if args.verbosity.json { report.to_json()? } else { report.to_string() };
@@ -117,18 +111,13 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// The least memory of a GPU for which the strategy finds a plan.
-fn least_memory(
-    args: &Args,
-    outline: &Outline,
-    profile: &DeviceProfile,
-    strategy: &mut dyn Strategy,
-) -> anyhow::Result<u64> {
+/// The budget; without any memory if the least is asked for.
+fn budget(args: &Args) -> anyhow::Result<Budget> {
+    if !args.budget.wants_least() {
+        return args.budget.budget(None, &args.tflms);
+    }
     if args.budget.gpu_mem != [GpuMemory::Least] {
         return Err(Failure::Usage.error("--gpu-mem: min stands alone"));
     }
-    let machine = Machine::new(profile, outline.placement().gpus().len(), Vec::new());
-    let least = tune::least_budget(outline, &machine, strategy, |bytes| args.budget.memory_for(bytes))?;
-    let bytes = least.with_context(|| "no plan was found for any memory")?;
-    Ok(args.budget.memory_for(bytes))
+    args.budget.budget_of(Vec::new(), args.budget.profile(None)?, &args.tflms)
 }

@@ -33,10 +33,10 @@ mod write;
 use serde::{Deserialize, Serialize};
 
 use super::rank::{self, Rank};
-use super::{Found, Judge, Strategy, Tflms};
+use super::{Found, Judge, Strategy, StrategyError, Tflms};
 use crate::graph::NodeId;
 use crate::plan::Draft;
-use crate::plan::tflms::{self, TflmsError};
+use crate::plan::tflms;
 use crate::simulate::{Outcome, Outline, Program};
 use planner::{MadeRoom, Planner};
 use search::Search;
@@ -140,9 +140,9 @@ impl Strategy for Planned {
         if self.settings.swap_weights { weights::all(outline) } else { Vec::new() }
     }
 
-    fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, TflmsError> {
+    fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, StrategyError> {
         if !judge.outline().analysis().step.is_known() {
-            return Err(TflmsError::UnknownStep);
+            return Err(StrategyError::UnknownStep);
         }
         let own = self.find_own(judge)?;
         let most_seconds =
@@ -161,7 +161,7 @@ impl Strategy for Planned {
 
 impl Planned {
     /// The best plan that is no one's of thresholds.
-    fn find_own(&self, judge: &mut Judge) -> Result<Option<Found>, TflmsError> {
+    fn find_own(&self, judge: &mut Judge) -> Result<Option<Found>, StrategyError> {
         let outline = judge.outline();
         let weights = Draft { host_ops: outline.host_ops().to_vec(), ..Draft::default() };
         let program = Program::new(outline, &weights);

@@ -10,10 +10,9 @@ use super::room::Room;
 use super::{Planned, rank, schedule};
 use crate::graph::NodeId;
 use crate::order::Place;
-use crate::plan::tflms::TflmsError;
 use crate::plan::{Draft, Weight};
 use crate::simulate::{Outline, Program};
-use crate::tune::{Found, Judge};
+use crate::tune::{Found, Judge, StrategyError};
 
 /// What part of the memory the weights that stay may fill, with all else that is there at the same time.
 const FILLS: [f64; 6] = [1.0, 0.9, 0.8, 0.65, 0.4, 0.0];
@@ -26,7 +25,7 @@ pub(super) fn find(
     planned: &Planned,
     judge: &mut Judge,
     found: Option<Found>,
-) -> Result<Option<Found>, TflmsError> {
+) -> Result<Option<Found>, StrategyError> {
     let outline = judge.outline();
     let candidates = Candidates::of(judge);
     let mut best = found;

@@ -1,6 +1,6 @@
 //! On which device, and in how much memory.
 
-use tf_lms::cli::{BudgetArgs, Failure, GpuMemory};
+use tf_lms::cli::Failure;
 use tf_lms::cost::DeviceProfile;
 use tf_lms::train::DeviceChoice;
 
@@ -41,12 +41,6 @@ impl Ground {
             _ => None,
         };
         Ok(Ground { device: limited.unwrap_or_else(|| args.device.clone()), gpu_mem })
-    }
-
-    /// The flags of the budget with that memory.
-    pub fn budget(&self, args: &Args) -> BudgetArgs {
-        let gpu_mem = self.gpu_mem.iter().copied().map(GpuMemory::Bytes).collect();
-        BudgetArgs { gpu_mem, ..args.budget.clone() }
     }
 
     /// What predictions are for.

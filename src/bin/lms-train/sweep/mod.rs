@@ -21,7 +21,7 @@ mod rows;
 mod sizes;
 mod work;
 
-use tf_lms::cli::{Failure, Subject, SweepSpec};
+use tf_lms::cli::{Failure, SweepSpec};
 use tf_lms::graph::Graph;
 use tf_lms::plan::graph_digest;
 
@@ -52,8 +52,8 @@ pub fn sweep(args: &Args, spec: &SweepSpec) -> anyhow::Result<()> {
     }
     let ground = Ground::of(args)?;
     let profile = ground.profile(args)?;
-    let subject = Subject::read(&args.model, &args.graph)?;
-    let graph = subject.graph()?;
+    let model = args.model.read(&args.graph)?;
+    let graph = model.graph()?;
     let sizes = Sizes::of(args, spec, &graph)?;
     let (mut file, kept) = open_file(args, &graph, &ground)?;
     let outputs = Outputs { args, spec, ground: &ground, profile: &profile, sizes: &sizes };
@@ -61,7 +61,7 @@ pub fn sweep(args: &Args, spec: &SweepSpec) -> anyhow::Result<()> {
     outputs.write(&outputs.report(&kept, Vec::new()))?;
 
     let resumed = kept.len();
-    let predictor = Predictor::new(args, (&ground, &profile), (&subject, &graph));
+    let predictor = Predictor::new(args, (&ground, &profile), (&model, &graph));
     let mut answers = Answers::new(&sizes, &ground, predictor, args, &kept);
     let others: &[Mode] = match args.grappler_memory {
         Some(_) => &[Mode::ByGrappler, Mode::WithLms],

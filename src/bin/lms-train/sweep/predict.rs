@@ -1,11 +1,12 @@
 //! What the simulator says of a point.
 
-use tf_lms::cli::{GraphArgs, Size, Subject, tune_sized};
+use anyhow::Context;
+use tf_lms::cli::{GraphArgs, Size};
 use tf_lms::cost::DeviceProfile;
 use tf_lms::graph::Graph;
-use tf_lms::runtime::RuntimeError;
 use tf_lms::simulate::{GpuOutcome, Outcome as Simulated};
 use tf_lms::tune::{Tuning, Verdict};
+use tf_lms::{Error, Model};
 
 use super::ground::Ground;
 use super::rows::{Ending, Figures, Mode, Outcome};
@@ -16,7 +17,7 @@ pub struct Predictor<'a> {
     pub args: &'a Args,
     pub ground: &'a Ground,
     pub profile: &'a DeviceProfile,
-    pub subject: &'a Subject,
+    pub model: &'a Model,
     pub graph: &'a Graph<'a>,
     /// The size that was asked for last: where memory runs out, the same one is asked for again, with LMS.
     last: Option<(u64, Both)>,
@@ -33,9 +34,9 @@ impl<'a> Predictor<'a> {
     pub fn new(
         args: &'a Args,
         (ground, profile): (&'a Ground, &'a DeviceProfile),
-        (subject, graph): (&'a Subject, &'a Graph<'a>),
+        (model, graph): (&'a Model, &'a Graph<'a>),
     ) -> Predictor<'a> {
-        Predictor { args, ground, profile, subject, graph, last: None }
+        Predictor { args, ground, profile, model, graph, last: None }
     }
 
     /// How a point would end.
@@ -62,14 +63,15 @@ impl<'a> Predictor<'a> {
     }
 
     fn tune(&self, sized: &GraphArgs) -> anyhow::Result<Tuning> {
-        let shapes = self.subject.shapes(self.graph, sized)?;
-        let budget = (&self.ground.budget(self.args), self.profile);
-        tune_sized(self.subject, self.graph, (sized, shapes), budget, self.args.tflms.parameters())
+        let analysis = self.model.analyse(self.graph, &sized.analysis())?;
+        let memory = self.ground.gpu_mem.clone();
+        let budget = self.args.budget.budget_of(memory, self.profile.clone(), &self.args.tflms)?;
+        Ok(analysis.fit(&budget).with_context(|| self.model.name().to_string())?.tuning)
     }
 }
 
 fn is_without_tensorflow(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.is::<RuntimeError>())
+    matches!(error.downcast_ref(), Some(Error::TensorFlow { .. }))
 }
 
 impl Both {

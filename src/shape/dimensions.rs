@@ -3,11 +3,8 @@
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
-use anyhow::bail;
-
-use super::{Failure, GraphArgs};
+use super::{GivenShape, GivenShapes, Shapes};
 use crate::graph::{Graph, NodeAttrs, NodeId};
-use crate::shape::{GivenShape, Shapes};
 
 /// Sizes that are free together: the batch, or dimensions of a placeholder, as `images:1,2`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +19,31 @@ pub struct Dimensions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected `batch`, or a placeholder and its dimensions as in images:1,2")]
 pub struct ParseDimensionsError;
+
+/// Why a graph's dimensions cannot be given a size.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DimensionsError {
+    /// A name that no node has.
+    #[error("the graph has no node {placeholder:?}")]
+    NoSuchNode {
+        /// The name.
+        placeholder: String,
+    },
+    /// A placeholder of which not even the number of dimensions is known.
+    #[error("nothing is known of the shape of {placeholder}; give it with --shape {placeholder}=…")]
+    UnknownShape {
+        /// The placeholder.
+        placeholder: String,
+    },
+    /// A dimension that the placeholder does not have.
+    #[error("{placeholder} has the dimensions 0 to {last}")]
+    NoSuchDimension {
+        /// The placeholder.
+        placeholder: String,
+        /// Its last dimension, counted from 0.
+        last: usize,
+    },
+}
 
 impl FromStr for Dimensions {
     type Err = ParseDimensionsError;
@@ -49,39 +71,36 @@ impl Display for Dimensions {
 }
 
 impl Dimensions {
-    /// Puts a size into the flags that describe the graph. `flag` is how the user named these dimensions, for messages.
+    /// Puts a size into what is given of a graph's shapes.
     ///
     /// # Errors
     ///
     /// If the graph has no such placeholder or dimension, or if nothing is known of the placeholder's other dimensions.
-    pub fn set(&self, size: u64, graph: &Graph, args: &mut GraphArgs, flag: &str) -> anyhow::Result<()> {
+    pub fn set(&self, size: u64, graph: &Graph, given: &mut GivenShapes) -> Result<(), DimensionsError> {
         let Some(name) = &self.placeholder else {
-            args.batch_size = Some(size);
+            given.batch_size = Some(size);
             return Ok(());
         };
-        let given = args.shapes.iter().position(|given| given.placeholder == *name);
-        let known = match given {
-            Some(place) => Some(args.shapes.remove(place).dimensions),
+        let placeholder = || name.clone();
+        let place = given.shapes.iter().position(|given| given.placeholder == *name);
+        let known = match place {
+            Some(place) => Some(given.shapes.remove(place).dimensions),
             None => {
-                let Some(node) = find(graph, name) else {
-                    return Err(Failure::Usage.error(format!("{flag}: the graph has no node {name:?}")));
-                };
+                let node = graph.node_ids().find(|&node| graph.name(node) == name);
+                let node = node.ok_or_else(|| DimensionsError::NoSuchNode { placeholder: placeholder() })?;
                 known_shape(graph, node)
             }
         };
-        let Some(mut dimensions) = known else {
-            bail!("{flag}: nothing is known of the shape of {name}; give it with --shape {name}=…");
-        };
+        let mut dimensions =
+            known.ok_or_else(|| DimensionsError::UnknownShape { placeholder: placeholder() })?;
         for &dimension in &self.dimensions {
-            let Some(place) = dimensions.get_mut(dimension) else {
-                return Err(Failure::Usage.error(format!(
-                    "{flag}: {name} has the dimensions 0 to {}",
-                    dimensions.len().saturating_sub(1)
-                )));
-            };
+            let last = dimensions.len().saturating_sub(1);
+            let place = dimensions.get_mut(dimension);
+            let place =
+                place.ok_or_else(|| DimensionsError::NoSuchDimension { placeholder: placeholder(), last })?;
             *place = i64::try_from(size).unwrap_or(i64::MAX);
         }
-        args.shapes.push(GivenShape { placeholder: name.clone(), dimensions });
+        given.shapes.push(GivenShape { placeholder: placeholder(), dimensions });
         Ok(())
     }
 }
@@ -92,10 +111,6 @@ fn known_shape(graph: &Graph, node: NodeId) -> Option<Vec<i64>> {
     let first = graph.outputs(node).next();
     let shape = first.and_then(|tensor| declared.get(tensor)).map(<[i64]>::to_vec);
     shape.or_else(|| NodeAttrs::shape(&graph.attrs(node), "shape"))
-}
-
-fn find(graph: &Graph, name: &str) -> Option<NodeId> {
-    graph.node_ids().find(|&node| graph.name(node) == name)
 }
 
 #[cfg(test)]

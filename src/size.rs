@@ -1,4 +1,4 @@
-//! Sizes as people write and read them.
+//! Numbers of bytes as people write and read them.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,0 +1,73 @@
+//! What is said about a graph beside its file, and what can be asked of it then.
+
+use std::path::PathBuf;
+
+use super::{Budget, Error, Fit, Simulated, host_device};
+use crate::graph::Device;
+use crate::plan::tflms::{self, Parameters};
+use crate::plan::{Analysis, Plan};
+use crate::shape::GivenShapes;
+use crate::tune::{Strategy, StrategyError, tune};
+
+/// What a file does not say about its graph.
+#[derive(Debug, Clone, Default)]
+pub struct AnalysisOptions {
+    /// Sizes that the file leaves open. Where any are given, or the file has no shapes at all, TensorFlow is asked what follows.
+    pub shapes: GivenShapes,
+    /// The ops that a step is run for; none: those of the collection `train_op`.
+    pub train_ops: Vec<String>,
+    /// TensorFlow's library, or a folder that holds it; none: it is looked for. It is opened only if it must be asked.
+    pub tensorflow: Option<PathBuf>,
+}
+
+impl Analysis<'_> {
+    /// The plan of TFLMSv2's strategy with these parameters. Tensors go to the CPU in the task of the op that makes them.
+    ///
+    /// # Errors
+    ///
+    /// If the parameters do not go with the graph.
+    pub fn plan(&self, parameters: &Parameters) -> Result<Plan, Error> {
+        self.plan_to(parameters, &host_device(None)?)
+    }
+
+    /// As [`Analysis::plan`]; `host_device` is where tensors go when they leave.
+    ///
+    /// # Errors
+    ///
+    /// As [`Analysis::plan`].
+    pub fn plan_to(&self, parameters: &Parameters, host_device: &Device) -> Result<Plan, Error> {
+        Ok(tflms::plan(self, parameters, host_device).map_err(StrategyError::from)?)
+    }
+
+    /// Whether a step fits the budget, and with which plan: the best that the budget's strategy finds.
+    ///
+    /// ```
+    /// let model = tf_lms::read("testdata/mnist_cnn.meta")?;
+    /// let graph = model.graph()?;
+    /// let analysis = model.analyse(&graph, &tf_lms::AnalysisOptions::default())?;
+    /// let fit = analysis.fit(&tf_lms::Budget::new(16 << 30))?;
+    /// assert!(fit.fits_as_it_is());
+    /// println!("its peak is {}", tf_lms::size::Size(fit.peak_bytes_before()));
+    /// # Ok::<(), tf_lms::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If sizes that matter are unknown, or if the strategy cannot plan for this graph. That nothing fits is no error.
+    pub fn fit(&self, budget: &Budget) -> Result<Fit, Error> {
+        self.fit_with(budget, &mut *budget.strategy(self)?)
+    }
+
+    /// As [`Analysis::fit`], with a strategy of your own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Analysis::fit`].
+    pub fn fit_with(&self, budget: &Budget, strategy: &mut dyn Strategy) -> Result<Fit, Error> {
+        let simulated = Simulated::new(self, budget)?;
+        let outline = simulated.outline()?;
+        let machine = simulated.machine(budget)?;
+        let tuning = tune(&outline, &machine, strategy)?;
+        Ok(Fit::new(self, tuning, strategy.name(), &budget.host_device))
+    }
+}

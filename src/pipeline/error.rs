@@ -1,0 +1,145 @@
+//! All that can go wrong on the way.
+
+use std::fmt;
+use std::io;
+
+use crate::cost::CostFileError;
+use crate::format::FormatError;
+use crate::graph::{DeviceError, GraphError};
+use crate::plan::{PlanError, UnknownName};
+use crate::rewrite::RewriteError;
+use crate::runtime::{InferError, RuntimeError};
+use crate::shape::SizeOverflow;
+use crate::simulate::UnknownSizes;
+use crate::tune::StrategyError;
+use crate::verify::VerifyError;
+
+/// An error with the name of the file that it is about: `model.meta: what is wrong`.
+#[derive(Debug)]
+pub struct About<E> {
+    /// What messages call the file.
+    pub name: String,
+    /// What is wrong.
+    pub error: E,
+}
+
+impl<E: fmt::Display> fmt::Display for About<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.error)
+    }
+}
+
+impl<E: std::error::Error + 'static> std::error::Error for About<E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
+/// Puts a file's name to an error.
+pub(super) trait OfFile<T, E> {
+    fn of(self, name: &str) -> Result<T, About<E>>;
+}
+
+impl<T, E> OfFile<T, E> for Result<T, E> {
+    fn of(self, name: &str) -> Result<T, About<E>> {
+        self.map_err(|error| About { name: name.to_string(), error })
+    }
+}
+
+/// Why something could not be done. Each message is one sentence that says what to do, as far as that is known.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file cannot be read or written, or is no model.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// Definitions of ops that are none.
+    #[error("{name}: is no OpList: {why}")]
+    OpDefs {
+        /// The file.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A file beside the model that the operating system refuses to read.
+    #[error("{name}: cannot be read")]
+    Read {
+        /// The file.
+        name: String,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+    /// The model's nodes are no graph.
+    #[error(transparent)]
+    Graph(#[from] About<GraphError>),
+    /// An op that trains was named, and is not there.
+    #[error("{name}: has no op {op:?} (given as --train-op)")]
+    NoSuchTrainOp {
+        /// The file.
+        name: String,
+        /// The op.
+        op: String,
+    },
+    /// A tensor of a size that no memory has.
+    #[error(transparent)]
+    Sizes(#[from] About<SizeOverflow>),
+    /// TensorFlow must be asked for shapes, and cannot be.
+    #[error("{name}: {why}, which takes TensorFlow")]
+    TensorFlow {
+        /// The file.
+        name: String,
+        /// What it must be asked for.
+        why: &'static str,
+        /// Why it cannot be asked.
+        source: RuntimeError,
+    },
+    /// TensorFlow was asked for shapes, and there are none.
+    #[error(transparent)]
+    Shapes(#[from] About<InferError>),
+    /// The sizes of tensors that decide are unknown.
+    #[error(transparent)]
+    UnknownSizes(#[from] UnknownSizes),
+    /// A plan that is none.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A plan for another graph.
+    #[error(transparent)]
+    OtherGraph(#[from] UnknownName),
+    /// A device's profile that is none.
+    #[error("{name} is none of {}, and no file that can be read", known.join(", "))]
+    NoSuchProfile {
+        /// What was asked for.
+        name: String,
+        /// The profiles that there are.
+        known: Vec<&'static str>,
+        /// Why it cannot be read as a file.
+        source: io::Error,
+    },
+    /// A profile or measured times that cannot be used.
+    #[error(transparent)]
+    Costs(#[from] CostFileError),
+    /// Measured times of which none is of an op of the graph.
+    #[error("{name}: has no time of any op of the graph: it is another graph's")]
+    OtherTimes {
+        /// The file.
+        name: String,
+    },
+    /// A budget without memory.
+    #[error("a GPU without memory runs nothing; give a size such as 16GiB")]
+    NoMemory,
+    /// A host device that is none.
+    #[error("the device for what leaves: {0}")]
+    HostDevice(DeviceError),
+    /// A strategy that cannot plan for the graph.
+    #[error(transparent)]
+    Strategy(#[from] StrategyError),
+    /// Weights were to go to the host, and the strategy does not do that.
+    #[error("swapping weights: only --strategy planned does that")]
+    WeightsStay,
+    /// The plan cannot be carried out, or what was added not be taken out.
+    #[error(transparent)]
+    Rewrite(#[from] About<RewriteError>),
+    /// It is not proved that the rewritten graph computes the same: because it is not so, or because the checker cannot see that it is.
+    #[error(transparent)]
+    Unproved(#[from] About<VerifyError>),
+}

@@ -1,0 +1,26 @@
+//! The whole way of a graph, from a file to a checked file: what a program that uses this library calls.
+//!
+//! The rooms beside this one do one step each. Here they are put together, in the same way for all tools: [`Model`] is a file with
+//! what is known about it, [`Budget`] how much memory there is and how to plan for it, [`Fit`] what came of that, and [`Checked`] a
+//! rewritten model of which it is proved that it computes the same. Nothing here knows a command line, prints, or ends the
+//! process; every error is an [`Error`].
+
+mod analysis;
+mod budget;
+mod error;
+mod fit;
+mod model;
+mod op_defs;
+mod rewritten;
+mod simulated;
+
+pub use analysis::AnalysisOptions;
+pub use budget::{Budget, DEFAULT_PROFILE, StrategyChoice, host_device, measured_times, profile};
+pub use error::{About, Error};
+pub use fit::Fit;
+pub use model::{Model, OpenOptions, read};
+pub use op_defs::read_op_list;
+pub use rewritten::Rewritten;
+pub use simulated::Simulated;
+
+pub use crate::verify::Checked;

@@ -1,0 +1,89 @@
+//! A graph on a machine: what steps are simulated from.
+
+use super::{Budget, Error};
+use crate::cost::{CostSource, Costs, DeviceProfile};
+use crate::order::Placement;
+use crate::plan::Analysis;
+use crate::simulate::{Machine, OpCost, Outline, UnknownSizes};
+use crate::tune::{Strategy, Tuning, least_budget, tune};
+
+/// A graph with all that its steps are simulated from.
+#[derive(Debug)]
+pub struct Simulated<'a> {
+    /// The graph.
+    pub analysis: &'a Analysis<'a>,
+    /// Where its ops run.
+    pub placement: Placement,
+    /// What they run on.
+    pub profile: DeviceProfile,
+    costs: Costs,
+}
+
+impl<'a> Simulated<'a> {
+    /// Places a graph's ops and says what they cost on the budget's device.
+    ///
+    /// # Errors
+    ///
+    /// If the budget's measured times are those of another graph.
+    pub fn new(analysis: &'a Analysis<'a>, budget: &Budget) -> Result<Simulated<'a>, Error> {
+        let Analysis { graph, shapes, sizes, .. } = analysis;
+        let times = budget.op_times.as_ref();
+        let costs = Costs::of(graph, shapes, sizes, &budget.profile, times.map(|(_, times)| times));
+        match times {
+            Some((name, _)) if costs.count(CostSource::Measured, |_| true) == 0 => {
+                Err(Error::OtherTimes { name: name.clone() })
+            }
+            _ => Ok(Simulated {
+                analysis,
+                placement: Placement::of(analysis.graph),
+                profile: budget.profile.clone(),
+                costs,
+            }),
+        }
+    }
+
+    /// What a step runs.
+    ///
+    /// # Errors
+    ///
+    /// If sizes that matter are unknown.
+    pub fn outline(&self) -> Result<Outline<'_>, UnknownSizes> {
+        let costs = &self.costs;
+        Outline::new(self.analysis, &self.placement, |node| OpCost {
+            seconds: costs.seconds(node),
+            workspace_bytes: costs.workspace_bytes(node),
+        })
+    }
+
+    /// The machine, with the memory that a plan may count on.
+    ///
+    /// # Errors
+    ///
+    /// If the budget gives a GPU no memory.
+    pub fn machine(&self, budget: &Budget) -> Result<Machine, Error> {
+        budget.machine(self.placement.gpus().len())
+    }
+
+    /// The best plan that the budget's strategy finds; with that strategy's name.
+    ///
+    /// # Errors
+    ///
+    /// If the strategy cannot plan for this graph.
+    pub fn tune(&self, outline: &Outline, budget: &Budget) -> Result<(Tuning, &'static str), Error> {
+        let mut strategy = budget.strategy(self.analysis)?;
+        Ok((tune(outline, &self.machine(budget)?, &mut *strategy)?, strategy.name()))
+    }
+
+    /// The least memory of a GPU, in bytes, for which the budget's strategy finds a plan; none if it finds none for any. The budget's
+    /// own memory does not matter.
+    ///
+    /// # Errors
+    ///
+    /// If the strategy cannot plan for this graph.
+    pub fn least_memory(&self, outline: &Outline, budget: &Budget) -> Result<Option<u64>, Error> {
+        let mut strategy: Box<dyn Strategy> = budget.strategy(self.analysis)?;
+        let machine = Machine::new(&self.profile, self.placement.gpus().len(), Vec::new());
+        let least = least_budget(outline, &machine, &mut *strategy, |bytes| budget.memory_for(bytes))?;
+        Ok(least.map(|bytes| budget.memory_for(bytes)))
+    }
+}
