@@ -36,8 +36,9 @@ def structure(file, manifest):
     graph = tf.Graph()
     with graph.as_default():
         tf.import_graph_def(graph_def, name="")
-    names = [each["name"] for each in manifest["inputs"]] + [manifest["loss"]]
-    for name in names + [name for name in [manifest["train_op"], manifest["init_op"]] if name]:
+    names = [each["name"] for each in manifest["inputs"]] + [manifest["init_op"]]
+    names += [name for turn in reference.turns(manifest) for name in turn.values()]
+    for name in filter(None, names):
         try:
             graph.as_graph_element(name)
         except KeyError:
@@ -65,11 +66,16 @@ def collections(meta, manifest):
         yield "has no saver"
     if not manifest["train_op"]:
         return  # a TensorFlow 2 function: no collections
-    wanted = {"train_op": manifest["train_op"], "init_op": manifest["init_op"], "losses": manifest["loss"]}
-    for key, name in wanted.items():
+    turns = reference.turns(manifest)
+    wanted = {
+        "train_op": [turn["train_op"] for turn in turns],
+        "init_op": [manifest["init_op"]],
+        "losses": [turn["loss"] for turn in turns],
+    }
+    for key, names in wanted.items():
         found = list(meta.collection_def[key].node_list.value)
-        if found != [name]:
-            yield f"collection {key} holds {found}, expected {name}"
+        if found != names:
+            yield f"collection {key} holds {found}, expected {names}"
     for key, count in [("variables", "global"), ("trainable_variables", "trainable")]:
         found = len(meta.collection_def[key].bytes_list.value)
         if found != manifest["variables"][count]:

@@ -29,6 +29,7 @@ def describe(training, model, options, path):
         "train_op": training.train_op.name,
         "init_op": None if options.frozen else training.init_op.name,
         "loss": training.loss.name,
+        **describe_turns(training),
         "variables": {
             "kind": "reference" if options.ref_variables else "resource",
             "global": len(variables),
@@ -40,6 +41,13 @@ def describe(training, model, options, path):
         "op_types": count_ops(operation.type for operation in operations),
         "tensorflow": tf.__version__,
     }
+
+
+def describe_turns(training):
+    """The steps that are run in turn, if there are several."""
+    if len(training.turns) == 1:
+        return {}
+    return {"turns": [{"train_op": train_op.name, "loss": loss.name} for loss, train_op in training.turns]}
 
 
 def describe_tf2(step, inputs, model, options, path):
@@ -99,7 +107,7 @@ def describe_model(model, options):
         "batch_fixed": options.static_batch is not None,
         "size": options.feed_size,
         "size_fixed": options.static_size is not None,
-        "classes": options.classes,
+        **({} if options.classes is None else {"classes": options.classes}),
         "optimizer": options.optimizer,
         "learning_rate": options.learning_rate,
         "data_format": options.data_format,

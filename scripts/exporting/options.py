@@ -4,6 +4,7 @@ import argparse
 
 from models import MODELS
 from models.model import FREE
+from models.recurrent import CELLS
 from records import LAYOUTS
 
 from .step import OPTIMIZERS
@@ -63,8 +64,19 @@ SPECIFIC = {
         "metavar": "X",
         "help": "with --fp16: factor on the loss, taken off the gradients again",
     },
+    "dynamic_loss_scale": {
+        "action": "store_true",
+        "help": "with --fp16: the factor is a variable, which begins with --loss-scale and is halved where a gradient overflows; "
+        "such a step trains nothing",
+    },
     "steps": {"type": int, "metavar": "N", "help": "length of the sequence"},
-    "layers": {"type": int, "metavar": "N", "help": "layers of the encoder"},
+    "blocks": {"type": int, "metavar": "N", "help": "blocks of the network, the first ones"},
+    "latent": {"type": int, "metavar": "N", "help": "random values that an image is made of"},
+    "patch": {"type": int, "metavar": "N", "help": "height and width of a patch of the image"},
+    "units": {"type": int, "metavar": "N", "help": "values of a cell's state"},
+    "features": {"type": int, "metavar": "N", "help": "values of each frame"},
+    "cell": {"choices": sorted(CELLS), "help": "kind of recurrent cell"},
+    "layers": {"type": int, "metavar": "N", "help": "layers of the encoder, or of recurrent cells"},
     "hidden": {"type": int, "metavar": "N", "help": "values for each token between the layers"},
     "heads": {"type": int, "metavar": "N", "help": "heads of attention, each with its part of these values"},
     "intermediate": {"type": int, "metavar": "N", "help": "values for each token inside a layer's dense ones"},
@@ -130,7 +142,10 @@ def add_model(sub, model):
         metavar="N|free",
         help=f"height and width, depth of a volume, or length of a sequence (default {model.size})",
     )
-    graph.add_argument("--classes", type=int, default=model.classes, metavar="N", help=f"(default {model.classes})")
+    if model.classes:
+        graph.add_argument("--classes", type=int, default=model.classes, metavar="N", help=f"(default {model.classes})")
+    else:
+        sub.set_defaults(classes=None)
     graph.add_argument(
         "--optimizer", choices=sorted(OPTIMIZERS), default=model.optimizer, help=f"(default {model.optimizer})"
     )
@@ -147,6 +162,12 @@ def add_model(sub, model):
         "--ungated",
         action="store_true",
         help="let each gradient be used before the op's others are there, and leave out those that nobody uses, as Keras does",
+    )
+    graph.add_argument(
+        "--updates-first",
+        action="store_true",
+        help="let gradients and optimizer wait for the updates of batch normalization's averages, as is usual in handwritten "
+        "code; without it they are one more part of the train step",
     )
     graph.add_argument(
         "--data-format",
@@ -289,11 +310,12 @@ def check(top, options, model):
             options.size != FREE and options.size < model.smallest,
             f"--size {options.size}: {model.name} needs at least {model.smallest}",
         ),
-        (options.classes < 2, f"--classes {options.classes}: expected at least 2"),
+        (options.classes is not None and options.classes < 2, f"--classes {options.classes}: expected at least 2"),
         (options.reference_steps < 0, f"--reference-steps {options.reference_steps}: expected 0 or more"),
     ]
     problems += check_input(options)
     problems += check_forward(options)
+    problems += check_step(options, model)
     directory = options.saved_model or getattr(options, "tf2_saved_model", None)
     for name in ["graphdef", "text", "no_shapes"]:
         problems.append((directory and getattr(options, name), f"{flag(name)} does not go with a SavedModel"))
@@ -317,6 +339,21 @@ def check_forward(options):
         (options.frozen and not options.forward, "--frozen goes with --forward: constants cannot be trained"),
         (options.frozen and (options.data or options.saved_model), "--frozen writes a graph that needs no initialization"),
         (options.forward and (options.towers or tf2), "--forward goes with neither --towers nor --tf2-saved-model"),
+    ]
+
+
+def check_step(options, model):
+    """What does not go together in the train step, each with a message."""
+    scaled = getattr(options, "dynamic_loss_scale", False)
+    tf2 = getattr(options, "tf2_saved_model", None)
+    return [
+        (scaled and not options.fp16, "--dynamic-loss-scale goes with --fp16"),
+        (scaled and options.forward, "--dynamic-loss-scale does not go with --forward, which trains nothing"),
+        (
+            options.updates_first and (options.towers or options.forward or tf2),
+            "--updates-first goes with none of --towers, --forward and --tf2-saved-model",
+        ),
+        (options.forward and model.turns, f"{model.name} has no --forward: it is run for several losses"),
     ]
 
 

@@ -63,13 +63,19 @@ def load(path, manifest):
     return session
 
 
+def turns(manifest):
+    """The steps that are run in turn, as dictionaries with the names of loss and train op: usually one."""
+    return manifest.get("turns") or [{"loss": manifest["loss"], "train_op": manifest["train_op"]}]
+
+
 def train(path, manifest, steps, seed=FEED_SEED):
-    """The loss of each of `steps` steps."""
-    fetches = [manifest["loss"]]
-    if manifest["train_op"]:  # None where fetching the loss trains
-        fetches.append(manifest["train_op"])
+    """The loss of each of `steps` steps; where several are run in turn, each step is the next one's turn."""
+    # There is no train op where fetching the loss trains.
+    fetches = [[turn["loss"], *([turn["train_op"]] if turn["train_op"] else [])] for turn in turns(manifest)]
     with load(path, manifest) as session:
-        losses = [session.run(fetches, feed_dict(manifest, step, seed))[0] for step in range(steps)]
+        losses = [
+            session.run(fetches[step % len(fetches)], feed_dict(manifest, step, seed))[0] for step in range(steps)
+        ]
     if not np.isfinite(losses).all():
         raise SystemExit(f"{path}: the losses are not finite: {losses}")
     return losses

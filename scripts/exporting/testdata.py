@@ -124,6 +124,56 @@ ENTRIES = [
         "the same with constants in place of variables, a bare GraphDef",
         f"{FORWARD} --frozen --reference-steps 3",
     ),
+    Entry(
+        "gpt_32_b4.meta",
+        "GPT-2 that trains on a CPU: 2 layers, 200 tokens; gradients of embeddings whose sizes the data decides",
+        "gpt --batch 4 --size 32 --layers 2 --hidden 32 --heads 2 --intermediate 128 --vocabulary 200 --positions 32"
+        " --learning-rate 1e-3 --reference-steps 3",
+    ),
+    Entry(
+        "gan_16_b8.meta",
+        "two train ops, run in turn, each with variables of its own; reference variables",
+        "gan --batch 8 --size 16 --base-filters 8 --latent 16 --ref-variables --reference-steps 4",
+    ),
+    Entry(
+        "vit_32_b8_fp16.meta",
+        "half precision; the update is in a branch, which steps whose gradients overflow do not take",
+        "vit --batch 8 --size 32 --patch 8 --layers 2 --hidden 32 --heads 2 --intermediate 64 --classes 10 --fp16"
+        " --dynamic-loss-scale --learning-rate 1e-3 --reference-steps 6",
+    ),
+    Entry(
+        "ctc_48_b4.meta",
+        "a bidirectional LSTM in two while loops with TensorArrays; a sparse tensor of as many labels as there are",
+        "ctc --batch 4 --size 48 --layers 1 --units 32 --features 16 --classes 10 --reference-steps 3",
+    ),
+    Entry(
+        "static_lstm_12_b8.meta",
+        "an LSTM whose steps are all in the graph, and a sparse gradient",
+        "static_lstm --batch 8 --size 12 --layers 1 --units 64 --vocabulary 200 --optimizer adam --learning-rate 1e-3"
+        " --reference-steps 3",
+    ),
+    Entry(
+        "dynamic_rnn_20_b4.meta",
+        "`dynamic_rnn` over an embedding: a loop whose length the data decides, TensorArrays, stacks",
+        "dynamic_rnn --batch 4 --size 20 --units 32 --vocabulary 200 --reference-steps 3",
+    ),
+    Entry(
+        "mobilenet_64_b4.meta",
+        "the first 4 blocks of MobileNetV2; gradients and optimizer wait for batch normalization's updates",
+        "mobilenet --batch 4 --size 64 --blocks 4 --base-filters 16 --classes 10 --updates-first --learning-rate 1e-3"
+        " --reference-steps 3",
+    ),
+    Entry(
+        "mobilenet_64_b4_grouped.meta",
+        "the same with these updates beside the optimizer's",
+        "mobilenet --batch 4 --size 64 --blocks 4 --base-filters 16 --classes 10 --learning-rate 1e-3 --reference-steps 3",
+    ),
+    Entry(
+        "efficientnet_64_b2.meta",
+        "the first 3 blocks of EfficientNet-B0, with the updates first",
+        "efficientnet --batch 2 --size 64 --blocks 3 --base-filters 16 --classes 10 --updates-first --learning-rate 1e-4"
+        " --reference-steps 3",
+    ),
 ]
 
 
@@ -176,6 +226,8 @@ file follow below; `scripts/export_models.py --help` explains them.
 - `train_op`, `init_op`, `loss`: names, the same as in the collections `train_op`, `init_op` and `losses` of a
   MetaGraphDef. In the TensorFlow 2 SavedModel the first two are null: loading it restores the variables, and fetching
   the loss trains.
+- `turns`, where several steps are run in turn: `train_op` and `loss` of each. Those above are the first one's, the collections hold all, and of
+  the recorded losses the first is the first turn's, the second the second's, and so on.
 - `variables`: `parameters` counts numbers in trainable variables; `global` counts the optimizer's variables too.
 - `reference`: the losses of the first steps on a CPU with one thread and the given environment, and the bits of these
   32-bit floats. Fetch loss and train step in one run. Bits hold on the machine that made them; elsewhere the losses

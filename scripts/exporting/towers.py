@@ -39,7 +39,8 @@ def build(model, options):
     with tf.device(parameters):
         loss = tf.identity(mean(losses), name="loss")
         pairs = [(mean([gradient for gradient, _ in pairs]), pairs[0][1]) for pairs in zip(*gradients)]
-        train_op = step.update(optimizer, pairs, loss, count)
+        apply = step.update(optimizer, pairs, loss, count)
+        train_op = tf.group(apply, *tf1.get_collection(tf1.GraphKeys.UPDATE_OPS), name="train")
     place_reads(loss.graph)
     return batch, loss, train_op
 

@@ -20,19 +20,28 @@ class Training:
 
     graph: tf.Graph
     batch: batches.Batch
-    loss: tf.Tensor
-    train_op: tf.Operation
+    turns: list  # of pairs: a loss and the train op that lowers it; one pair, but where several steps are run in turn
     init_op: tf.Operation
     saver: tf1.train.Saver
 
+    @property
+    def loss(self):
+        return self.turns[0][0]
+
+    @property
+    def train_op(self):
+        return self.turns[0][1]
+
     def signature(self):
-        """The graph's interface: placeholders in, loss out."""
+        """The graph's interface: placeholders in, losses out."""
         return tf1.saved_model.build_signature_def(
             inputs={
                 each.name: tf1.saved_model.build_tensor_info(tensor)
                 for each, tensor in zip(self.batch.inputs, self.batch.placeholders)
             },
-            outputs={"loss": tf1.saved_model.build_tensor_info(self.loss)},
+            outputs={
+                loss.op.name: tf1.saved_model.build_tensor_info(loss) for loss, _ in self.turns
+            },
             method_name="tensorflow/supervised/training",
         )
 
@@ -45,29 +54,44 @@ def build(model, options):
         with tf.device(options.device):
             if options.towers:
                 batch, loss, train_op = towers.build(model, options)
+                turns = [(loss, train_op)]
             else:
                 batch = batches.make(model, options)
                 net = Network(options.data_format, options.ref_variables, getattr(options, "fp16", False))
-                loss = tf.identity(model.loss(net, batch.towers[0], options), name="loss")
-                # A forward pass runs for its loss alone.
-                train_op = loss.op if options.forward else step.one(model, options, loss)
+                turns = list(build_turns(model, net, batch.towers[0], options))
             init_op = initialization(batch)
         with tf.device("/device:CPU:0"):  # files are read and written on the host
             saver = tf1.train.Saver(tf1.global_variables())
-        for key, value in [
-            (tf1.GraphKeys.LOSSES, loss),
-            (tf1.GraphKeys.TRAIN_OP, train_op),
-            (tf1.GraphKeys.INIT_OP, init_op),
+        for key, values in [
+            (tf1.GraphKeys.LOSSES, [loss for loss, _ in turns]),
+            (tf1.GraphKeys.TRAIN_OP, [train_op for _, train_op in turns]),
+            (tf1.GraphKeys.INIT_OP, [init_op]),
         ]:
             graph.clear_collection(key)
-            graph.add_to_collection(key, value)
+            for value in values:
+                graph.add_to_collection(key, value)
         if batch.initializer:
             # No checkpoint holds it. Who restores one runs the first collection, or the other in a SavedModel.
             graph.add_to_collection(tf1.GraphKeys.TABLE_INITIALIZERS, batch.initializer)
             if options.saved_model:
                 graph.add_to_collection(tf1.saved_model.MAIN_OP_KEY, batch.initializer)
     graph.finalize()
-    return Training(graph, batch, loss, train_op, init_op, saver)
+    return Training(graph, batch, turns, init_op, saver)
+
+
+def build_turns(model, net, batch, options):
+    """Losses and the ops that train them; a forward pass runs for its loss alone."""
+    if not model.turns:
+        loss = tf.identity(model.loss(net, batch, options), name="loss")
+        yield loss, loss.op if options.forward else step.one(model, options, loss)
+        return
+    # All losses before any step: a step's gradients are no part of another's losses.
+    turns = [
+        dataclasses.replace(turn, loss=tf.identity(turn.loss, name=f"loss_{turn.name}"))
+        for turn in model.turns(net, batch, options)
+    ]
+    for turn in turns:
+        yield turn.loss, turn.loss.op if options.forward else step.turn(model, options, turn)
 
 
 def initialization(batch):
@@ -93,4 +117,4 @@ def frozen(made):
     inputs = [graph.get_tensor_by_name(tensor.name) for tensor in made.batch.placeholders]
     loss = graph.get_tensor_by_name(made.loss.name)
     batch = dataclasses.replace(made.batch, placeholders=inputs)
-    return dataclasses.replace(made, graph=graph, batch=batch, loss=loss, train_op=loss.op)
+    return dataclasses.replace(made, graph=graph, batch=batch, turns=[(loss, loss.op)])

@@ -1,8 +1,44 @@
 """The models that can be exported, one file each."""
 
-from . import bert, cond_cnn, deeplabv3plus, googlenet, isensee3d, mnist_cnn, resnet50, unet3d, while_rnn
+from . import (
+    bert,
+    cond_cnn,
+    ctc,
+    deeplabv3plus,
+    dynamic_rnn,
+    efficientnet,
+    gan,
+    googlenet,
+    gpt,
+    isensee3d,
+    mnist_cnn,
+    mobilenet,
+    resnet50,
+    static_lstm,
+    unet3d,
+    vit,
+    while_rnn,
+)
 
 MODELS = {
     module.MODEL.name: module.MODEL
-    for module in [resnet50, deeplabv3plus, unet3d, isensee3d, googlenet, mnist_cnn, cond_cnn, while_rnn, bert]
+    for module in [
+        resnet50,
+        mobilenet,
+        efficientnet,
+        googlenet,
+        deeplabv3plus,
+        unet3d,
+        isensee3d,
+        mnist_cnn,
+        cond_cnn,
+        while_rnn,
+        dynamic_rnn,
+        static_lstm,
+        ctc,
+        bert,
+        gpt,
+        vit,
+        gan,
+    ]
 }

@@ -3,14 +3,15 @@
 After Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding" (2018), whose
 layers are the encoder's of Vaswani et al., "Attention Is All You Need" (2017). A sequence is two sentences, `segments`
 says which a token belongs to, and token 0 fills up what is shorter. The logits of the masked tokens share the table of
-the embeddings. Activations are matrices with a row for each token, so that all dense layers are plain products; they
-are [batch, heads, size, size] where each token attends to each other, the most of the memory of long sequences.
+the embeddings.
 """
 
 import tensorflow as tf
 
+from . import transformer
 from .layers import cross_entropy, rows, size_of
 from .model import FREE, Input, Model, class_labels
+from .transformer import INITIALIZER, attention, dense, gelu
 
 tf1 = tf.compat.v1
 
@@ -18,7 +19,6 @@ PADDING = 0
 SEGMENTS = 2
 MASKED = 0.15  # of the tokens of a sequence
 UNSEEN = -10000.0  # added to what a token is not to attend to; exp makes it 0
-INITIALIZER = tf1.truncated_normal_initializer(stddev=0.02)
 EPSILON = 1e-12
 
 
@@ -38,17 +38,8 @@ def inputs(options):
     ]
 
 
-def dense(net, x, units, name):
-    return net.dense(x, units, name, initializer=INITIALIZER)
-
-
 def norm(net, x, name):
     return net.layer_norm(x, name, epsilon=EPSILON)
-
-
-def gelu(x):
-    """The Gaussian error linear unit."""
-    return 0.5 * x * (1.0 + tf.math.erf(x * 0.5**0.5))
 
 
 # --- the encoder ----------------------------------------------------------------------------------------------------
@@ -65,26 +56,10 @@ def embed(net, words, batch, options):
         return tf.nn.dropout(x, rate=options.dropout)
 
 
-def attention(net, x, seen, size, options):
-    """Each token's mean of all values, weighted by how well its query meets their keys, in several heads."""
-    depth = options.hidden // options.heads
-
-    def project(name):
-        y = tf.reshape(dense(net, x, options.hidden, name), [-1, size, options.heads, depth])
-        return tf.transpose(y, [0, 2, 1, 3])
-
-    with tf1.variable_scope("attention"):
-        query, key, value = project("query") * depth**-0.5, project("key"), project("value")
-        scores = tf.matmul(query, key, transpose_b=True) + seen
-        weights = tf.nn.dropout(tf.nn.softmax(scores), rate=options.dropout)
-        y = tf.transpose(tf.matmul(weights, value), [0, 2, 1, 3])
-        return dense(net, tf.reshape(y, [-1, options.hidden]), options.hidden, "output")
-
-
 def layer(net, x, seen, size, options, name):
     """Attention, then two dense layers for each token by itself; either is added to what it got, and normalized."""
     with tf1.variable_scope(name):
-        y = tf.nn.dropout(attention(net, x, seen, size, options), rate=options.dropout)
+        y = tf.nn.dropout(attention(net, x, size, options, seen), rate=options.dropout)
         x = norm(net, x + y, "attention_norm")
         y = dense(net, gelu(dense(net, x, options.intermediate, "intermediate")), options.hidden, "output")
         return norm(net, x + tf.nn.dropout(y, rate=options.dropout), "output_norm")
@@ -125,14 +100,10 @@ def loss(net, batch, options):
 
 def check(options):
     """A head has its part of the hidden values, and each token a position."""
-    if options.hidden % options.heads:
-        return f"--hidden {options.hidden}: expected a multiple of --heads {options.heads}"
     size = MODEL.size if options.size == FREE else options.size
     if size > options.positions:
         return f"--positions {options.positions}: less than the length of a sequence, {size}"
-    if not 0 <= options.dropout < 1:
-        return f"--dropout {options.dropout}: expected 0 or more, and less than 1"
-    return None
+    return transformer.check(options)
 
 
 MODEL = Model(

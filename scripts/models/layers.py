@@ -100,15 +100,17 @@ class Network:
             )
 
     def conv_transpose(self, x, filters, factor, name=None):
-        """A transposed convolution that makes a volume `factor` times larger in each direction."""
+        """A transposed convolution that makes an image or a volume `factor` times larger in each direction."""
         with scope(name):
+            dimensions = x.shape.rank - 2
             weights = self.weights(
-                "kernel", [factor] * 3 + [filters, self.channels(x)], tf1.glorot_uniform_initializer(), decay=True
+                "kernel", [factor] * dimensions + [filters, self.channels(x)], tf1.glorot_uniform_initializer(), decay=True
             )
             shape = [size_of(x, axis) * step for axis, step in enumerate(self.per_axis(x, factor))]
             shape[self.channel_axis] = filters
+            convolve = tf.nn.conv3d_transpose if dimensions == 3 else tf.nn.conv2d_transpose
             return self.bias(
-                tf.nn.conv3d_transpose(x, weights, shape, self.per_axis(x, factor), "SAME", self.layout(5))
+                convolve(x, weights, shape, self.per_axis(x, factor), "SAME", self.layout(x.shape.rank))
             )
 
     def bias(self, x):

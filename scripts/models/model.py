@@ -43,10 +43,21 @@ class Input:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """One of several steps that are run in turn: its name, its loss, the variables it trains, and what else it updates."""
+
+    name: str
+    loss: tf.Tensor
+    variables: list
+    updates: list
+
+
+@dataclass(frozen=True)
 class Model:
     """One model of the table in `models/__init__.py`.
 
-    `batch` to `classes` are defaults of the command line. `flags` are the flags that only some models have, with this
+    A model that trains in several steps has `turns` in place of `loss`; they are run one after the other.
+    `batch` to `classes` are defaults of the command line; without `classes` the model has none. `flags` are the flags that only some models have, with this
     model's default for each. `smallest` is the least size that survives the model's pooling; `check` returns an error
     message for options that do not go together. `schedule` makes the learning rate from the given one and the global
     step. `tf2_training_step` builds the same model anew as a `tf.Module`. `records` is the layout of the records that the
@@ -56,12 +67,13 @@ class Model:
     name: str
     summary: str
     inputs: Callable[[Any], list[Input]]
-    loss: Callable[[Any, dict, Any], tf.Tensor]
     batch: int
     size: int
     optimizer: str
     learning_rate: float
-    classes: int
+    loss: Callable[[Any, dict, Any], tf.Tensor] | None = None
+    turns: Callable[[Any, dict, Any], list[Turn]] | None = None
+    classes: int | None = None
     flags: dict = field(default_factory=dict)
     free_size: bool = True
     channels_first: bool = True

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from .layers import cross_entropy, flatten
 from .model import Input, Model, class_labels, images
+from .recurrent import lstm_step
 
 tf1 = tf.compat.v1
 
@@ -37,13 +38,6 @@ def features(net, frames):
     x = net.pool(x, "max", 2)
     x = tf.nn.relu(net.dense(flatten(x), UNITS, "embed"))
     return tf.transpose(tf.reshape(x, [-1, steps, UNITS]), [1, 0, 2])
-
-
-def lstm_step(x, hidden, cell, kernel, bias):
-    gates = tf.nn.bias_add(tf.matmul(tf.concat([x, hidden], 1), kernel), bias)
-    take, new, forget, give = tf.split(gates, 4, axis=1)
-    cell = cell * tf.sigmoid(forget + 1.0) + tf.sigmoid(take) * tf.tanh(new)
-    return tf.sigmoid(give) * tf.tanh(cell), cell
 
 
 def loss(net, batch, options):

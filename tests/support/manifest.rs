@@ -18,10 +18,20 @@ pub struct Manifest {
     /// The op that initializes the variables; none where they are restored.
     pub init_op: Option<String>,
     pub loss: String,
+    /// The steps that are run in turn, where there are several.
+    #[serde(default)]
+    turns: Vec<Turn>,
     pub reference: Option<Reference>,
     /// Where this manifest is, beside the model.
     #[serde(skip)]
     pub own_path: PathBuf,
+}
+
+/// One of the steps of a model.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Turn {
+    pub train_op: Option<String>,
+    pub loss: String,
 }
 
 /// A placeholder, and what to feed it.
@@ -98,6 +108,12 @@ impl Manifest {
         let mut manifest = manifest.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         manifest.own_path = path.to_path_buf();
         manifest
+    }
+
+    /// The steps that are run in turn: usually one.
+    pub fn turns(&self) -> Vec<Turn> {
+        let only = || vec![Turn { train_op: self.train_op.clone(), loss: self.loss.clone() }];
+        if self.turns.is_empty() { only() } else { self.turns.clone() }
     }
 
     /// Where the model is.

@@ -44,7 +44,8 @@ impl Trained {
     }
 }
 
-/// Trains a model, from its initial values, on the feeds of its manifest.
+/// Trains a model, from its initial values, on the feeds of its manifest. Where several steps are run in turn, each step is the next
+/// one's turn.
 ///
 /// The model may be another than the manifest's, as long as the names are the same.
 ///
@@ -63,8 +64,12 @@ pub fn train(
     initialize(&session, model, manifest)?;
 
     let names: Vec<&str> = manifest.inputs.iter().map(|input| input.name.as_str()).collect();
-    let targets: Vec<&str> = manifest.train_op.as_deref().into_iter().collect();
-    let step = session.step(&names, &[&manifest.loss], &targets)?;
+    let turns = manifest.turns();
+    let mut prepared = Vec::new();
+    for turn in &turns {
+        let targets: Vec<&str> = turn.train_op.as_deref().into_iter().collect();
+        prepared.push(session.step(&names, &[&turn.loss], &targets)?);
+    }
     let prepare = |number| -> Result<Vec<Feed>, SessionError> {
         feeds::feeds(manifest, seed, number).iter().map(|tensor| session.feed(tensor)).collect()
     };
@@ -75,6 +80,7 @@ pub fn train(
             feeds = prepare(number)?;
         }
         let feeds: Vec<&Feed> = feeds.iter().collect();
+        let step = &prepared[number % prepared.len()];
         let fetched = if number == 0 {
             // TensorFlow records for one session at a time.
             static RECORDING: Mutex<()> = Mutex::new(());
