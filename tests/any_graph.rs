@@ -16,13 +16,15 @@ use fastrand::Rng;
 use prost::Message;
 use steps_graph::{StepsGraph, steps_graph};
 use support::training::one_thread;
+use tf_lms::dtype::DataType;
 use tf_lms::format::{Encoding, Model, ReadOptions};
 use tf_lms::graph::{Device, Graph, NodeId};
 use tf_lms::ops::OpRegistry;
 use tf_lms::order::{Placement, Step};
-use tf_lms::plan::{Analysis, Plan, tflms};
+use tf_lms::plan::{Analysis, Draft, Plan, guard_ref_variables, joined, tflms};
+use tf_lms::proto::tensorflow::attr_value::Value;
 use tf_lms::proto::tensorflow::rewriter_config::Toggle;
-use tf_lms::proto::tensorflow::{ConfigProto, GraphDef, GraphOptions, RewriterConfig};
+use tf_lms::proto::tensorflow::{AttrValue, ConfigProto, GraphDef, GraphOptions, NodeDef, RewriterConfig};
 use tf_lms::rewrite;
 use tf_lms::runtime::{Session, SessionError, Tensor, TensorFlow};
 use tf_lms::shape::{Shapes, Sizes};
@@ -92,20 +94,40 @@ fn random_plan(model: &Model, made: &StepsGraph, rng: &mut Rng) -> Plan {
         };
         return tflms::plan(&analysis, &parameters, &host).unwrap();
     }
-    let placement = Placement::of(&graph);
+    let part = 0.5 + 0.5 * rng.f64();
+    let mut plan = Plan::new(&analysis, "planned", "/cpu:0");
+    let mut draft = Draft::default();
+    if made.train_ops.len() > 1 && rng.bool() {
+        // Each step for its own, and one plan of all.
+        let mut settled: Vec<Step> = Vec::new();
+        for run in 0..analysis.step.run_count() {
+            let run = analysis.of_run(run);
+            let of_run = found(&run, part);
+            let is_settled = |node| settled.iter().any(|step: &Step| step.contains(node));
+            draft = joined(&draft, &of_run, is_settled);
+            settled.push(run.step.clone());
+        }
+        guard_ref_variables(&analysis, &mut draft);
+    } else {
+        draft = found(&analysis, part);
+    }
+    draft.write_to(&mut plan, &analysis);
+    plan
+}
+
+/// A plan for a part of the memory that a step wants; one that changes nothing if there is none.
+fn found(analysis: &Analysis, part: f64) -> Draft {
+    let placement = Placement::of(analysis.graph);
     let cost = |_| OpCost { seconds: 1e-9, workspace_bytes: 0 };
-    let outline = Outline::new(&analysis, &placement, cost).unwrap();
+    let outline = Outline::new(analysis, &placement, cost).unwrap();
     let unlimited = machine::machine(Vec::new());
-    let least = Judge::new(&outline, &unlimited).least_memory(&Default::default());
-    let budget = machine::machine(vec![(least as f64 * (0.5 + 0.5 * rng.f64())) as u64]);
+    let least = Judge::new(&outline, &unlimited).least_memory(&Draft::default());
+    let budget = machine::machine(vec![(least as f64 * part) as u64]);
     let mut judge = Judge::new(&outline, &budget);
     judge.trust_the_profile();
     let settings = Settings { effort_seconds: 0.02, ..Settings::default() };
-    let mut plan = Plan::new(&analysis, "planned", "/cpu:0");
-    if let Some(found) = (Planned { settings, ..Planned::default() }).find(&mut judge).unwrap() {
-        found.draft.write_to(&mut plan, &analysis);
-    }
-    plan
+    let found = (Planned { settings, ..Planned::default() }).find(&mut judge).unwrap();
+    found.map(|found| found.draft).unwrap_or_default()
 }
 
 /// What names a GPU on the second CPU, so that swaps are copies between two devices.
@@ -174,4 +196,49 @@ fn what_runs_do(
         fetched.push((format!("variable {variable}"), value));
     }
     Ok(fetched)
+}
+
+/// Beside what trains stands an op that no step runs, which reads a swapped tensor and the buffer of a variable. Nobody has to keep it in
+/// front of the variable's update, and for it nothing comes back.
+#[test]
+fn what_no_step_runs_changes_no_plan() {
+    let model = support::manifest::Manifest::of("mnist_cnn_ref_momentum").model();
+    let names = |model: &Model| {
+        let graph = Graph::of_model(model, OpRegistry::builtin()).unwrap();
+        let train = graph.node_ids().find(|&node| graph.name(node) == "train").unwrap();
+        let shapes = Shapes::declared(&graph);
+        let sizes = Sizes::of(&graph, &shapes).unwrap();
+        let analysis = Analysis::new(&graph, &[train], shapes, sizes);
+        let host = Device::parse("/cpu:0").unwrap();
+        let plan = tflms::plan(&analysis, &tflms::Parameters::default(), &host).unwrap();
+        let mut names = Vec::new();
+        for swap in plan.swaps {
+            names.extend(swap.swap_ins.into_iter().map(|back| (swap.tensor.clone(), back.consumers)));
+        }
+        names
+    };
+    let expected = names(&model);
+    let mut graph_def = GraphDef::decode(model.graph_def()).unwrap();
+    let nodes = &mut graph_def.node;
+    let is_read = |node: &&NodeDef| {
+        let is_variable = |from: &NodeDef| from.op == "VariableV2" && node.input[0] == from.name;
+        node.op == "Identity" && nodes.iter().any(is_variable)
+    };
+    let reads: Vec<String> = nodes.iter().filter(is_read).map(|node| node.name.clone()).collect();
+    assert!(reads.len() > 3 && expected.len() > 3, "{reads:?} {expected:?}");
+    for (number, read) in reads.iter().enumerate() {
+        let (tensor, _) = &expected[number % expected.len()];
+        let attr = |value| AttrValue { value: Some(value) };
+        let float = Value::Type(DataType::FLOAT.number());
+        nodes.push(NodeDef {
+            name: format!("dead_{number}"),
+            op: "AddN".to_string(),
+            input: vec![tensor.clone(), read.clone(), "^train".to_string()],
+            attr: [("N".to_string(), attr(Value::I(2))), ("T".to_string(), attr(float))].into(),
+            ..NodeDef::default()
+        });
+    }
+    let with_dead = graph_def.encode_to_vec();
+    let with_dead = Model::from_bytes("with dead ops", with_dead, &ReadOptions::default()).unwrap();
+    assert_eq!(names(&with_dead), expected);
 }

@@ -343,12 +343,14 @@ fn plan_of(arguments: &[&str]) -> Value {
     serde_json::from_slice(&fs::read(&path).unwrap()).unwrap()
 }
 
-/// Gradients of the penalty on large weights can be made as late as they are needed, and with that nothing has to leave.
+/// Gradients of the penalty on large weights can be made as late as they are needed, and with that nothing has to leave. (Those that would
+/// then wait for the random numbers of dropout run again instead.)
 #[test]
 fn another_order_may_be_all_that_is_needed() {
     let plan = plan_of(&["testdata/googlenet_64_b2.meta", "--gpu-mem", "100MiB"]);
     let count = |field: &str| plan[field].as_array().map_or(0, Vec::len);
-    assert_eq!((count("swaps"), count("recomputations")), (0, 0));
+    assert_eq!(count("swaps"), 0);
+    assert!(count("recomputations") < 10, "{}", plan["recomputations"]);
     assert!(count("orders") > 0);
 }
 
@@ -374,7 +376,7 @@ fn second_runs_that_read_ref_variables_are_before_the_update() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("plan.json").to_str().unwrap().to_string();
     let model = "testdata/googlenet_64_b2.meta";
-    let flags = ["--gpu-mem", "98MiB", "--plan-out", &path, "--dry-run", "--quiet"];
+    let flags = ["--gpu-mem", "97MiB", "--plan-out", &path, "--dry-run", "--quiet"];
     let output = tool("lms-rewrite", &[&[model][..], &flags].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let plan: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();

@@ -1,8 +1,10 @@
 //! A plan for a budget, in a tool's words.
 
 use super::{Failure, Size};
-use crate::pipeline::{Budget, Fit};
+use crate::pipeline::Budget;
 use crate::plan::{Analysis, Plan};
+use crate::simulate::Outcome;
+use crate::tune::Tuning;
 
 /// A plan for a budget, and what a user should know of it.
 #[derive(Debug)]
@@ -20,21 +22,28 @@ pub struct TunedPlan {
 /// If nothing fits, which ends with its own exit status, or if sizes that matter are unknown.
 pub fn plan_for_budget(analysis: &Analysis, budget: &Budget) -> anyhow::Result<TunedPlan> {
     let fit = analysis.fit(budget)?;
-    let note = note(&fit);
+    let note = match fit.steps.is_empty() {
+        true => note(&fit.tuning),
+        // Each of several steps by its train op.
+        false => {
+            let steps = fit.steps.iter().map(|step| format!("{}: {}", step.train_op, note(&step.tuning)));
+            steps.collect::<Vec<_>>().join("; ")
+        }
+    };
     match fit.plan {
         Some(plan) => Ok(TunedPlan { plan, note }),
         None => Err(Failure::DoesNotFit.error(note)),
     }
 }
 
-fn note(fit: &Fit) -> String {
-    let before = Size(fit.peak_bytes_before());
-    let tight = match fit.tuning.is_tight {
+fn note(tuning: &Tuning) -> String {
+    let before = Size(tuning.before.peak_bytes());
+    let tight = match tuning.is_tight {
         true => "; it is tight, and fits only in the order and with copies as fast as predicted",
         false => "",
     };
-    match (fit.peak_bytes(), fit.slowdown()) {
-        _ if fit.fits_as_it_is() => {
+    match (tuning.outcome().map(Outcome::peak_bytes), tuning.slowdown()) {
+        _ if tuning.fits_as_it_is() => {
             format!("the graph fits as it is, with a predicted peak of {before}{tight}")
         }
         (Some(peak), Some(slowdown)) => format!(
@@ -44,7 +53,7 @@ fn note(fit: &Fit) -> String {
         ),
         _ => format!(
             "no plan was found with which the graph fits: its peak is {before}, and no plan at all gets below {}",
-            Size(fit.floor_bytes())
+            Size(tuning.floor_bytes())
         ),
     }
 }

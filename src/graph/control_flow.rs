@@ -43,7 +43,7 @@ enum Choice {
 }
 
 /// The frames and conditions of all nodes of a graph.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ControlFlow {
     frames: Vec<FrameId>,
     output_frames: Vec<FrameId>,
@@ -135,7 +135,7 @@ impl ControlFlow {
 }
 
 /// All sets of choices that occur, each once.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Sets {
     sets: Vec<Vec<Choice>>,
     numbers: HashMap<Vec<Choice>, Condition>,

@@ -74,7 +74,7 @@ const PASSING_OPS: &[&str] = &[
 ];
 
 /// A variable whose buffer ops share.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RefVariable {
     /// The ops that read the buffer, in the order of the file.
     pub readers: Vec<NodeId>,
@@ -83,7 +83,7 @@ pub struct RefVariable {
 }
 
 /// All ref variables of a graph.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RefVariables {
     all: Vec<RefVariable>,
     buffers: HashSet<TensorId>,

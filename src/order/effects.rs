@@ -1,19 +1,23 @@
-//! Which effects come with an op, and what must be fed for it.
+//! Which effects come with an op, and whether something must be fed for it.
 
 use rustc_hash::FxHashMap as HashMap;
 
 use crate::graph::{Graph, NodeId};
-use crate::ops::OpInfo;
 
-/// For each op of a graph the ops with an effect, and the placeholders, that it needs, itself included.
+/// For each op of a graph the ops with an effect that it needs, itself included.
 ///
 /// An edge by which B waits for A makes each run that needs B run A too, and what A needs. If all effects of A are effects of B
 /// anyway, no run does anything new because of it, whatever is fetched: not the update of another train op, not the next element
-/// of a queue, no placeholder that nobody feeds. And since B is behind all updates that A is behind, it reads no variable on another side of an update than before. Chains of
+/// of a queue. And since B is behind all updates that A is behind, it reads no variable on another side of an update than before. Chains of
 /// such edges are of the same kind.
 ///
+/// What comes of constants alone nobody has to run to know: zeros in the place of a branch that is not taken, which are best made late. Such an
+/// op has the effects here that all have in common who need it.
+///
+/// Besides, who only wants to see a variable feeds nothing: what reads one does not wait for what must be fed.
+///
 /// Ops with the same effects share one set. There are few sets, though each update at the end of a step has its own.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Effects {
     /// For each node its set.
     set_of: Vec<u32>,
@@ -22,6 +26,10 @@ pub struct Effects {
     /// How many words a set has.
     words: usize,
     bits: Vec<u64>,
+    /// For each node whether it runs only if something is fed.
+    is_fed: Vec<bool>,
+    /// For each node whether a variable that can be seen without feeding anything is seen by it, or by what needs it.
+    shows_variable: Vec<bool>,
 }
 
 /// The set with nothing in it.
@@ -33,7 +41,7 @@ const MOST_EFFECTS: usize = 1 << 14;
 impl Effects {
     /// Finds them.
     pub fn of(graph: &Graph) -> Effects {
-        let mut is_final: Vec<bool> = graph.node_ids().map(|node| matters(graph.op(node))).collect();
+        let mut is_final: Vec<bool> = graph.node_ids().map(|node| graph.op(node).has_effect()).collect();
         let leads_on = |node: &NodeId| is_final[node.index()] && leads_on(graph, *node);
         let effects: Vec<NodeId> = graph.node_ids().filter(leads_on).take(MOST_EFFECTS).collect();
         let mut sets = Sets::new(effects.len().div_ceil(64));
@@ -42,7 +50,7 @@ impl Effects {
             own[node.index()] = sets.single(number);
             is_final[node.index()] = false;
         }
-        let mut set_of = own;
+        let mut set_of: Vec<u32> = own;
         // A loop's own edges lead back up the order: what they bring shows in the next round.
         let mut again = true;
         while again {
@@ -58,17 +66,27 @@ impl Effects {
                 set_of[node.index()] = set;
             }
         }
-        Effects { set_of, is_final, words: sets.words, bits: sets.bits }
+        let is_constant = constant(graph);
+        for &node in graph.topological().iter().rev().filter(|node| is_constant[node.index()]) {
+            let after = graph.successors(node).map(|next| set_of[next.index()]);
+            set_of[node.index()] = after.reduce(|one, other| sets.intersection(one, other)).unwrap_or(EMPTY);
+        }
+        let is_fed = fed(graph);
+        let shows_variable = showing_variables(graph, &is_fed);
+        Effects { set_of, is_final, words: sets.words, bits: sets.bits, is_fed, shows_variable }
     }
 
-    /// Whether an op may wait for another one without any run having an effect that it did not have.
+    /// Whether an op may wait for another one without any run having an effect that it did not have, or a look at a variable a need to
+    /// be fed.
     pub fn may_wait(&self, op: NodeId, other: NodeId) -> bool {
         let (of_op, of_other) = (self.set_of[op.index()], self.set_of[other.index()]);
         let has_all = || {
             let mut pairs = self.set(of_op).iter().zip(self.set(of_other));
             pairs.all(|(of_op, of_other)| of_other & !of_op == 0)
         };
-        !self.is_final[other.index()] && (of_other == EMPTY || of_op == of_other || has_all())
+        !self.is_final[other.index()]
+            && !(self.is_fed[other.index()] && self.shows_variable[op.index()])
+            && (of_other == EMPTY || of_op == of_other || has_all())
     }
 
     fn set(&self, number: u32) -> &[u64] {
@@ -76,9 +94,47 @@ impl Effects {
     }
 }
 
-/// Whether somebody outside of a run notices that an op is in it.
-fn matters(op: &OpInfo) -> bool {
-    op.has_effect() || op.must_be_fed()
+/// For each node whether it has no state, and comes of none and of nothing that is fed.
+fn constant(graph: &Graph) -> Vec<bool> {
+    let mut is_constant = vec![false; graph.len()];
+    for &node in graph.topological() {
+        let op = graph.op(node);
+        let mut before = graph.predecessors(node);
+        is_constant[node.index()] = !op.is_stateful()
+            && !op.has_effect()
+            && !op.name().starts_with("Placeholder")
+            && before.all(|from| is_constant.get(from.index()) == Some(&true));
+    }
+    is_constant
+}
+
+/// For each node whether it needs a placeholder.
+fn fed(graph: &Graph) -> Vec<bool> {
+    let mut is_fed = vec![false; graph.len()];
+    for &node in graph.topological() {
+        let before = graph.predecessors(node).filter(|from| from.index() < graph.len());
+        is_fed[node.index()] =
+            graph.op(node).must_be_fed() || before.into_iter().any(|from| is_fed[from.index()]);
+    }
+    is_fed
+}
+
+/// The ops that read variables, of those that run though nothing is fed, and all that these need.
+fn showing_variables(graph: &Graph, is_fed: &[bool]) -> Vec<bool> {
+    let reads = |node: &NodeId| match graph.op(*node).name() {
+        "ReadVariableOp" => true,
+        "Identity" => graph.data_inputs(*node).iter().any(|&input| graph.output_type(input).is_ref),
+        _ => false,
+    };
+    let mut open: Vec<NodeId> =
+        graph.node_ids().filter(|node| !is_fed[node.index()] && reads(node)).collect();
+    let mut shows = vec![false; graph.len()];
+    while let Some(node) = open.pop() {
+        if !std::mem::replace(&mut shows[node.index()], true) {
+            open.extend(graph.predecessors(node).filter(|from| from.index() < graph.len()));
+        }
+    }
+    shows
 }
 
 /// Whether what waits for an op is more than the end of a run. Of an update that only a train op waits for nobody else is ever behind,
@@ -128,6 +184,15 @@ impl Sets {
         found
     }
 
+    fn intersection(&mut self, one: u32, other: u32) -> u32 {
+        if one == other {
+            return one;
+        }
+        let row = |set: u32| self.bits[set as usize * self.words..][..self.words].iter();
+        let both: Box<[u64]> = row(one).zip(row(other)).map(|(one, other)| one & other).collect();
+        self.number_of(both)
+    }
+
     fn number_of(&mut self, set: Box<[u64]>) -> u32 {
         if let Some(&known) = self.numbers.get(&set) {
             return known;
@@ -156,8 +221,13 @@ mod tests {
         node { name: "b" op: "Mul" input: "a" input: "noise" attr { key: "T" value { type: DT_FLOAT } } }
         node { name: "c" op: "Relu" input: "b" attr { key: "T" value { type: DT_FLOAT } } }
         node { name: "v" op: "VarHandleOp" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "shape" value { shape {} } } }
+        node { name: "read" op: "ReadVariableOp" input: "v" attr { key: "dtype" value { type: DT_FLOAT } } }
         node { name: "update" op: "AssignSubVariableOp" input: "v" input: "c" attr { key: "dtype" value { type: DT_FLOAT } } }
         node { name: "train" op: "NoOp" input: "^update" }
+        node { name: "zeros" op: "ZerosLike" input: "fixed" attr { key: "T" value { type: DT_FLOAT } } }
+        node { name: "fixed" op: "Const" attr { key: "dtype" value { type: DT_FLOAT } } }
+        node { name: "d" op: "Mul" input: "c" input: "zeros" attr { key: "T" value { type: DT_FLOAT } } }
+        node { name: "e" op: "Mul" input: "behind" input: "zeros" attr { key: "T" value { type: DT_FLOAT } } }
         node { name: "behind" op: "Relu" input: "c" input: "^count" attr { key: "T" value { type: DT_FLOAT } } }
         node { name: "count" op: "AssignSubVariableOp" input: "v" input: "c" attr { key: "dtype" value { type: DT_FLOAT } } }
     "#;
@@ -169,12 +239,15 @@ mod tests {
         let effects = Effects::of(&graph);
         let node = |name: &str| graph.node_ids().find(|&node| graph.name(node) == name).unwrap();
         let may_wait = |op: &str, other: &str| effects.may_wait(node(op), node(other));
-        // What has neither an effect nor must be fed may come before anything.
+        // What is constant may come as late as all who need it; what has no effect may come before anything.
+        assert!(may_wait("zeros", "c") && !may_wait("zeros", "behind"));
         assert!(may_wait("a", "size") && may_wait("size", "v") && may_wait("in", "size"));
         // What one needs anyway it may wait for.
         assert!(may_wait("c", "a") && may_wait("b", "c") && may_wait("update", "noise"));
-        // Another placeholder, another random number, another update.
-        assert!(!may_wait("size", "in") && !may_wait("a", "noise") && !may_wait("a", "b"));
+        // Another random number, another update.
+        assert!(!may_wait("a", "noise") && !may_wait("a", "b"));
+        // To see a variable nothing must be fed.
+        assert!(!may_wait("read", "a") && !may_wait("v", "a") && may_wait("read", "size"));
         assert!(!may_wait("c", "behind") && may_wait("behind", "count"));
         // Nobody waits for an update at the end of a step.
         assert!(!may_wait("c", "update") && !may_wait("behind", "update") && !may_wait("count", "train"));

@@ -7,7 +7,7 @@ use crate::graph::{Graph, NodeId, Rows};
 ///
 /// TFLMS thinks in levels: two ops of the same level can run at the same time, and the distance of two ops is the
 /// difference of their levels.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Levels {
     of: Vec<u32>,
     rows: Rows<NodeId>,

@@ -11,8 +11,12 @@ use crate::graph::{Graph, NodeId};
 ///
 /// A file may hold several train ops that are run in turn, each for a step of its own. An op of one step must not be made to run
 /// in another, so the step knows the other runs too.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Step {
+    /// For each run of a train op what it is run for.
+    targets: Vec<Vec<NodeId>>,
+    /// The runs among them that are this step's.
+    planned: Range<usize>,
     members: Vec<bool>,
     exclusive: Vec<bool>,
     is_known: bool,
@@ -52,10 +56,10 @@ impl Step {
                 }
             }
         }
-        let planned = planned.fold(0, |planned, number| planned | bit_of(number));
-        let members: Vec<bool> = bits.iter().map(|runs| runs & planned != 0).collect();
+        let is_planned = planned.clone().fold(0, |planned, number| planned | bit_of(number));
+        let members: Vec<bool> = bits.iter().map(|runs| runs & is_planned != 0).collect();
         let exclusive = needed_by_nothing_else(graph, &members);
-        Step { members, exclusive, is_known: true, runs: bits }
+        Step { targets: runs.to_vec(), planned, members, exclusive, is_known: true, runs: bits }
     }
 
     fn guessed(graph: &Graph) -> Step {
@@ -75,7 +79,24 @@ impl Step {
             graph.node_ids().map(|node| fed[node.index()] || is_update(&node)).collect();
         close_over_predecessors(graph, &mut members);
         let exclusive = needed_by_nothing_else(graph, &members);
-        Step { members, exclusive, is_known: false, runs: vec![0; graph.len()] }
+        let (targets, runs) = (Vec::new(), vec![0; graph.len()]);
+        Step { targets, planned: 0..0, members, exclusive, is_known: false, runs }
+    }
+
+    /// How many runs there are that each are a step of their own.
+    pub fn run_count(&self) -> usize {
+        self.planned.len()
+    }
+
+    /// What one of the runs is run for.
+    pub fn targets(&self, run: usize) -> &[NodeId] {
+        self.targets.get(self.planned.start + run).map_or(&[], Vec::as_slice)
+    }
+
+    /// The step of one of the runs alone.
+    pub fn of_run(&self, graph: &Graph, run: usize) -> Step {
+        let number = self.planned.start + run;
+        Step::of_runs(graph, &self.targets, number..number + 1)
     }
 
     /// Whether somebody said what a step is run for; else this is a guess from what graphs usually hold.

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{Budget, Error, Fit, Simulated, host_device};
+use super::in_turn::fit_in_turn;
+use super::{Budget, Error, Fit, Simulated, StepFit, host_device};
 use crate::graph::Device;
 use crate::plan::tflms::{self, Parameters};
 use crate::plan::{Analysis, Plan};
@@ -58,12 +59,27 @@ impl Analysis<'_> {
         self.fit_with(budget, &mut *budget.strategy(self)?)
     }
 
+    /// The same of each step of a file with several train ops, which are run in turn, with one plan for all of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Analysis::fit`].
+    pub fn fit_in_turn(&self, budget: &Budget) -> Result<Vec<StepFit>, Error> {
+        fit_in_turn(self, budget, &mut *budget.strategy(self)?)
+    }
+
     /// As [`Analysis::fit`], with a strategy of your own.
     ///
     /// # Errors
     ///
     /// As [`Analysis::fit`].
     pub fn fit_with(&self, budget: &Budget, strategy: &mut dyn Strategy) -> Result<Fit, Error> {
+        if self.step.run_count() > 1 {
+            let steps = fit_in_turn(self, budget, strategy)?;
+            if let Some(fit) = Fit::of_steps(self, steps, strategy.name(), &budget.host_device) {
+                return Ok(fit);
+            }
+        }
         let simulated = Simulated::new(self, budget)?;
         let outline = simulated.outline()?;
         let machine = simulated.machine(budget)?;

@@ -5,7 +5,7 @@ use crate::order::{Effects, Levels, Step};
 use crate::shape::{Shapes, Sizes};
 
 /// A graph with its control flow, levels, shapes, sizes and step.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Analysis<'a> {
     /// The graph.
     pub graph: &'a Graph<'a>,
@@ -43,6 +43,17 @@ impl<'a> Analysis<'a> {
             shapes,
             sizes,
         }
+    }
+
+    /// The same graph with one run of a train op as its step.
+    pub fn of_run(&self, run: usize) -> Analysis<'a> {
+        Analysis { step: self.step.of_run(self.graph, run), ..self.clone() }
+    }
+
+    /// The ops that a run is run for, as a name.
+    pub fn name_of_run(&self, run: usize) -> String {
+        let names: Vec<&str> = self.step.targets(run).iter().map(|&node| self.graph.name(node)).collect();
+        names.join(", ")
     }
 
     /// Whether an op may be made to wait for another one that it did not need, as far as effects and the runs of other train ops go: no

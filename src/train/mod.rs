@@ -29,7 +29,7 @@ pub use grappler::{GrapplerMemory, only_what_trains};
 pub use host::HostMemory;
 pub use link::{Direction, Link, LinkError, Sample};
 pub use oom::OutOfMemory;
-pub use recipe::{Asked, Recipe, Saver, Variable};
+pub use recipe::{Asked, Recipe, Saver, TrainRun, Variable};
 pub use softgpu::{SoftGpu, SoftGpuError};
 pub use softgpu_interface::{CopyCounters, Counters};
 pub use stats::{Intervals, Percentiles};

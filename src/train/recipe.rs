@@ -7,6 +7,7 @@ use prost::Message;
 use super::TrainError;
 use crate::format::{collected_ops, op_name};
 use crate::graph::{Graph, NodeId, output_shapes};
+use crate::order::Step;
 use crate::proto::tensorflow::collection_def::Kind;
 use crate::proto::tensorflow::tensor_info::Encoding;
 use crate::proto::tensorflow::{MetaGraphDef, VariableDef};
@@ -48,6 +49,15 @@ pub struct Saver {
     pub restore: String,
 }
 
+/// One run of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrainRun {
+    /// Ops that are run together.
+    pub train_ops: Vec<String>,
+    /// Whether the loss is fetched with them: it is with the first that need it.
+    pub fetches_loss: bool,
+}
+
 /// What to run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Recipe {
@@ -59,6 +69,8 @@ pub struct Recipe {
     pub table_init_ops: Vec<String>,
     /// Ops that a step is run for.
     pub train_ops: Vec<String>,
+    /// The runs of a step, one after the other: one for all train ops that were asked for, or for each of those that the file names.
+    pub runs: Vec<TrainRun>,
     /// The tensor that is the loss.
     pub loss: Option<String>,
     /// The placeholders that a step reads.
@@ -112,7 +124,27 @@ impl Recipe {
         };
         recipe.check_init(graph, asked)?;
         recipe.find_input(graph, &names);
+        recipe.runs = recipe.runs(graph, &names, !asked.train_ops.is_empty());
         Ok(recipe)
+    }
+
+    /// The runs of a step. What was asked for is run together; what a file names in a collection is run in turn.
+    fn runs(&self, graph: &Graph, names: &Names, together: bool) -> Vec<TrainRun> {
+        let run = |train_ops: &[String]| TrainRun { train_ops: train_ops.to_vec(), fetches_loss: false };
+        let mut runs: Vec<TrainRun> = match together || self.train_ops.len() < 2 {
+            true => vec![run(&self.train_ops)],
+            false => self.train_ops.chunks(1).map(run).collect(),
+        };
+        let find = |name: &String| names.0.get(op_name(name)).copied();
+        let needs_loss = |run: &TrainRun| {
+            let Some(loss) = self.loss.as_ref().and_then(find) else { return false };
+            Step::of(graph, &run.train_ops.iter().filter_map(find).collect::<Vec<_>>()).contains(loss)
+        };
+        let with_loss = if runs.len() == 1 { 0 } else { runs.iter().position(needs_loss).unwrap_or(0) };
+        if let Some(run) = runs.get_mut(with_loss) {
+            run.fetches_loss = true;
+        }
+        runs
     }
 
     /// Without an op that initializes all: those of the listed variables, or else those called as TensorFlow calls them.

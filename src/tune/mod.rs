@@ -110,7 +110,7 @@ pub struct Found {
 }
 
 /// How a graph and a budget go together.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Verdict {
     /// No swapping is needed.
     Fits,
@@ -121,7 +121,7 @@ pub enum Verdict {
 }
 
 /// What tuning found out.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Tuning {
     /// The verdict.
     pub verdict: Verdict,
@@ -134,6 +134,32 @@ pub struct Tuning {
     pub floors: Vec<Floors>,
     /// How many steps were simulated.
     pub simulations: u32,
+}
+
+impl Tuning {
+    /// Whether the step fits as it is.
+    pub fn fits_as_it_is(&self) -> bool {
+        matches!(self.verdict, Verdict::Fits)
+    }
+
+    /// By what part a step takes longer with the plan than it would if there were no end of memory: 0.05 is 5%. None if nothing fits.
+    pub fn slowdown(&self) -> Option<f64> {
+        self.outcome().map(|outcome| outcome.step_seconds / self.before.step_seconds - 1.0)
+    }
+
+    /// What no plan gets below on any GPU, in bytes.
+    pub fn floor_bytes(&self) -> u64 {
+        self.floors.iter().map(|floor| floor.memory_bytes).max().unwrap_or(0)
+    }
+
+    /// A step with the plan; none if it fits with none.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        match &self.verdict {
+            Verdict::Fits => Some(&self.before),
+            Verdict::FitsWithSwapping(found) => Some(&found.outcome),
+            Verdict::DoesNotFit => None,
+        }
+    }
 }
 
 /// Looks for the best plan for a graph on a machine, whose memory is the budget.
@@ -159,6 +185,30 @@ pub fn tune(
         verdict = verdict_of(&mut judge, strategy)?;
     }
     Ok(Tuning { verdict, is_tight, before, floors, simulations: judge.simulations() + 1 })
+}
+
+/// What comes of a step with a plan that was joined of its own and those of other steps. `own` is what was found of the step alone.
+///
+/// A step that is tight with its own plan is so with the joined one.
+pub fn tune_for(judge: &mut Judge, draft: &Draft, own: &Tuning) -> Tuning {
+    if own.is_tight {
+        judge.trust_the_profile();
+    }
+    let judged = judge.endures_if(draft, |_| true);
+    let (strategy, parameters) = match &own.verdict {
+        Verdict::FitsWithSwapping(found) => (found.strategy, found.parameters.clone()),
+        _ => (planned::NAME, serde_json::Value::Null),
+    };
+    let verdict = match judged {
+        Ok(outcome) => Verdict::FitsWithSwapping(Box::new(Found {
+            strategy,
+            draft: draft.clone(),
+            outcome: outcome.unwrap_or_default(),
+            parameters,
+        })),
+        Err(_) => Verdict::DoesNotFit,
+    };
+    Tuning { verdict, simulations: own.simulations + judge.simulations(), ..own.clone() }
 }
 
 /// Whether the graph fits as it is, and if not, with which plan.

@@ -1,12 +1,14 @@
-//! Whatever is fetched, the ops with an effect that run because of it, and what must be fed for it, are the same as before.
+//! Whatever is fetched, the ops with an effect that run because of it are the same as before.
 //!
 //! A run does all that its fetches depend on. An added edge A → B brings A, and what A needs, into each run that needs B. Where an op
 //! with an effect comes in that way, a run changes what it did not change before: the other train op's update, a queue's next
-//! element, the next state of a random generator. And where a placeholder comes in, who only wanted to see a variable must feed it now. A
-//! file does not say what somebody will fetch. So the rule is asked of each node of the original graph, with nothing given: of the ops
-//! with an effect, and of placeholders, it needs the same ones in both graphs.
+//! element, the next state of a random generator. A file does not say what somebody will fetch. So the rule is asked of each node
+//! of the original graph, with nothing given: of the ops with an effect it needs the same ones in both graphs.
 //!
-//! What is neither is `new_work`'s: variables that must be initialized.
+//! What comes of constants alone is left out: nobody has to run it to know what it gives.
+//!
+//! Placeholders are asked about for those who only want to see a variable: what reads one, and needed nothing to be fed, needs nothing now.
+//! What else has no effect is `new_work`'s: placeholders of others, and variables that must be initialized.
 //!
 //! Only effects that an added edge comes behind can be new. They are looked at 64 at a time, with one set of bits for the original graph
 //! and one for the rewritten one.
@@ -16,10 +18,10 @@ use super::op_facts::may_write_refs;
 use super::report::{Report, ViolationKind};
 use crate::ops::OpInfo;
 
-/// Compares for each original node the effects that come with it.
+/// Compares for each original node the effects that come with it, and for each that reads a variable the placeholders.
 pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], report: &mut Report) {
-    let effects = brought(graph);
-    if effects.is_empty() {
+    let (effects, fed) = brought(graph);
+    if effects.is_empty() && fed.is_empty() {
         return;
     }
     let mut sweep = Sweep {
@@ -29,25 +31,62 @@ pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], report: &mut Report) {
         before: vec![0; order.len()],
         after: vec![0; order.len()],
     };
+    let is_constant = constant(graph, order);
     for batch in effects.chunks(64) {
         sweep.run(batch);
-        sweep.compare(batch, report);
+        let differs =
+            |node: NodeId, before, after| if is_constant[node as usize] { 0 } else { before ^ after };
+        sweep.compare(batch, differs, report);
+    }
+    for batch in fed.chunks(64) {
+        sweep.run(batch);
+        // Who had to be fed something may be fed more.
+        let is_new = |node, before, after| match reads_variable(graph, node) && before == 0 {
+            true => after,
+            false => 0,
+        };
+        sweep.compare(batch, is_new, report);
     }
 }
 
-/// The ops with an effect that some added edge comes from or behind.
-fn brought(graph: &Graph<'_>) -> Vec<NodeId> {
+/// For each original node whether it comes of constants alone.
+fn constant(graph: &Graph<'_>, order: &[NodeId]) -> Vec<bool> {
+    let mut is_constant = vec![false; order.len()];
+    for &node in order.iter().filter(|&&node| graph.is_original(node)) {
+        let facts = graph.op(node);
+        let comes_of_more = facts.has_effect || facts.rests_on_state || facts.is_variable;
+        is_constant[node as usize] = !comes_of_more
+            && graph.nodes.op(node as usize) != "PlaceholderWithDefault"
+            && graph.original_sources(node).all(|from| is_constant[from as usize]);
+    }
+    is_constant
+}
+
+/// Whether a node gives a variable's value to whoever asks.
+fn reads_variable(graph: &Graph<'_>, node: NodeId) -> bool {
+    let of_ref = || graph.origins(node).iter().any(|from| graph.op(from.node).is_ref_variable);
+    match graph.nodes.op(node as usize) {
+        "ReadVariableOp" => true,
+        "Identity" => of_ref(),
+        _ => false,
+    }
+}
+
+/// The ops with an effect, and the placeholders, that some added edge comes from or behind.
+fn brought(graph: &Graph<'_>) -> (Vec<NodeId>, Vec<NodeId>) {
     let mut open: Vec<NodeId> = graph.ids().flat_map(|node| new_controls(graph, node)).collect();
     let mut seen = vec![false; graph.len() as usize];
-    let mut effects = Vec::new();
+    let (mut effects, mut fed) = (Vec::new(), Vec::new());
     while let Some(node) = open.pop() {
         if !std::mem::replace(&mut seen[node as usize], true) {
-            effects.extend(Some(node).filter(|&node| graph.op(node).is_noticed));
+            effects.extend(Some(node).filter(|&node| graph.op(node).has_effect));
+            fed.extend(Some(node).filter(|&node| is_fed(graph.nodes.op(node as usize))));
             open.extend(graph.sources(node));
         }
     }
     effects.sort_unstable();
-    effects
+    fed.sort_unstable();
+    (effects, fed)
 }
 
 /// The ops that a node waits for and that nobody waited for in its place in the original graph.
@@ -96,13 +135,13 @@ impl Sweep<'_, '_> {
         }
     }
 
-    /// Names for each effect the first node for which it is new or lost.
-    fn compare(&self, effects: &[NodeId], report: &mut Report) {
+    /// Names for each effect the first node for which it differs, as `differs` has it of what came with a node before and comes now.
+    fn compare(&self, effects: &[NodeId], differs: impl Fn(NodeId, u64, u64) -> u64, report: &mut Report) {
         let graph = self.graph;
         let mut told = 0u64;
         for &node in self.order.iter().filter(|&&node| graph.is_original(node)) {
             let (before, after) = (self.before[node as usize], self.after[node as usize]);
-            let mut differing = (before ^ after) & !told;
+            let mut differing = differs(node, before, after) & !told;
             told |= differing;
             while differing != 0 {
                 let bit = differing.trailing_zeros();
@@ -123,12 +162,16 @@ impl Sweep<'_, '_> {
     }
 }
 
-/// Whether an op changes something that outlives its run, or must be fed; also if nothing is known of it.
-pub(super) fn matters_outside(op: &str, info: Option<&OpInfo>) -> bool {
-    let is_fed = matches!(op, "Placeholder" | "PlaceholderV2");
+/// Whether nothing runs with an op that does not feed it.
+pub(super) fn is_fed(op: &str) -> bool {
+    matches!(op, "Placeholder" | "PlaceholderV2")
+}
+
+/// Whether an op changes something that outlives its run; also if nothing is known of it.
+pub(super) fn has_effect(op: &str, info: Option<&OpInfo>) -> bool {
     let is_stateful = info.is_none_or(OpInfo::is_stateful) || may_write_refs(info);
     let is_of_one_run = || OF_ONE_RUN.iter().any(|start| op.starts_with(start));
-    is_fed || is_stateful && !WITHOUT_EFFECT.contains(&op) && !is_of_one_run()
+    is_stateful && !WITHOUT_EFFECT.contains(&op) && !is_of_one_run()
 }
 
 /// Ops that read a state or give a handle to it, and change nothing.

@@ -2,7 +2,7 @@
 //!
 //! A run does all that its fetches depend on, over control edges too. An added edge A → B brings A and what A needs
 //! into each run that needs B: a variable that is not initialized yet into an initializer. An op is needy if it must not come into a run
-//! that way: it reads a state. What has an effect or must be fed comes into no fetch at all that did not have it (`effects`).
+//! that way: it is fed or reads a state. What has an effect comes into no fetch at all that did not have it (`effects`).
 //!
 //! If the train op is known, two things must hold (of several train ops, each of which has a step of its own, the first for each):
 //!

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::effects::matters_outside;
+use super::effects::{has_effect, is_fed};
 use super::graph::{Graph, Tensor};
 use crate::format::{Model, Nodes};
 use crate::ops::{Attr, AttrLookup, OpInfo, OpRegistry, Port, reads_no_values};
@@ -38,9 +38,9 @@ pub(super) struct OpFacts<'a> {
     pub only_passes: bool,
     /// Looks at what its inputs hold, and not only at their shapes.
     pub reads_values: bool,
-    /// Changes something that outlives its run, or must be fed; also if it is not known.
-    pub is_noticed: bool,
-    /// Rests on a state that somebody must have made: of a variable, a table, a queue.
+    /// Changes something that outlives its run; also if it is not known.
+    pub has_effect: bool,
+    /// Rests on what somebody must have given: the state of a variable, a table, a queue, or what is fed.
     pub rests_on_state: bool,
     /// Runs a function: it is the name of one, or has one as an attribute.
     pub runs_function: bool,
@@ -214,8 +214,8 @@ impl<'a> OpFacts<'a> {
             passes: Passes::of(op, info),
             only_passes: ONLY_PASS.contains(&op),
             reads_values: !reads_no_values(op),
-            is_noticed: matters_outside(op, info),
-            rests_on_state: info.is_some_and(OpInfo::is_stateful) && !matters_outside(op, info),
+            has_effect: has_effect(op, info),
+            rests_on_state: is_fed(op) || info.is_some_and(OpInfo::is_stateful) && !has_effect(op, info),
             runs_function: is_function || info.is_none_or(has_function),
         }
     }

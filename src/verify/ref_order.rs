@@ -81,9 +81,11 @@ pub(super) fn check(
     }
 }
 
-/// Those of up to 64 updates that some step runs together with a reader, as bits. Of a copy it is not known which step runs it.
+/// Those of up to 64 updates that some step runs together with a reader, as bits. Who reads a copy of an op read the op before, so a copy
+/// runs in no other step than its original; of what else was added it is not known which step runs it.
 fn met_by(graph: &Graph<'_>, steps: &Steps, reader: &Use, updates: &[Use]) -> u64 {
-    let meets = |update: &Use| !graph.is_original(reader.node) || steps.share(reader.node, update.node);
+    let original = graph.copies.original_of(reader.node).unwrap_or(reader.node);
+    let meets = |update: &Use| !graph.is_original(original) || steps.share(original, update.node);
     (0..).zip(updates).filter(|(_, update)| meets(update)).fold(0, |bits, (bit, _)| bits | 1 << bit)
 }
 

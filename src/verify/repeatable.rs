@@ -76,7 +76,7 @@ fn op(graph: &Graph<'_>, node: NodeId) -> Option<Wrong> {
     if facts.flow != Flow::Plain && !matches!(op, "Switch" | "Merge") {
         return unrepeatable("an op of no loop", format!("op {op}"));
     }
-    if facts.is_noticed || facts.rests_on_state {
+    if facts.has_effect || facts.rests_on_state {
         return unrepeatable("an op without state, effects or feeds", format!("op {op}"));
     }
     let reason = unrepeatable_ops::reason(op)?;

@@ -9,7 +9,7 @@ use tf_lms::cli::{Failure, plan_for_budget};
 use tf_lms::format::{Encoding, Source};
 use tf_lms::graph::Graph;
 use tf_lms::order::Placement;
-use tf_lms::plan::{Draft, TensorSwap, traffic};
+use tf_lms::plan::{Draft, TensorSwap, Traffic, traffic};
 use tf_lms::train::{Asked, DeviceChoice, Feeds, Recipe, only_what_trains};
 use tf_lms::{Analysis, Model, Plan};
 
@@ -129,7 +129,14 @@ impl Planned {
     fn of(plan: &Plan, analysis: &Analysis) -> anyhow::Result<Planned> {
         let (graph, placement) = (analysis.graph, Placement::of(analysis.graph));
         let draft = Draft::of(plan, graph)?;
-        let copied = traffic(analysis, &placement, &draft, |node| analysis.step.contains(node));
+        // Of several runs of a step each copies what it needs itself.
+        let runs: Vec<Analysis> = match analysis.step.run_count() {
+            0 | 1 => vec![analysis.clone()],
+            count => (0..count).map(|run| analysis.of_run(run)).collect(),
+        };
+        let copied =
+            runs.iter().flat_map(|run| traffic(run, &placement, &draft, |node| run.step.contains(node)));
+        let copied: Vec<Traffic> = copied.collect();
         let leaves = |swap: &&TensorSwap| !draft.begins_on_host(graph, &placement, swap.tensor);
         Ok(Planned {
             swapouts: draft.swaps.iter().filter(leaves).count(),

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use tf_lms::cli::Failure;
 use tf_lms::proto::tensorflow::RunMetadata;
 use tf_lms::runtime::{Feed, Session, SessionError, Step, Tensor};
-use tf_lms::train::{Counters, HostMemory, OutOfMemory, SoftGpu};
+use tf_lms::train::{Counters, HostMemory, OutOfMemory, SoftGpu, TrainRun};
 
 use crate::args::Args;
 use crate::job::Job;
@@ -65,13 +65,17 @@ impl Context<'_> {
         feeds.collect::<Result<_, _>>().with_context(|| self.job.name.clone())
     }
 
-    /// The step that trains.
-    pub fn step<'s>(&self, session: &'s Session) -> anyhow::Result<Step<'s>> {
+    /// The runs of a step, one after the other.
+    pub fn runs<'s>(&self, session: &'s Session) -> anyhow::Result<Vec<Step<'s>>> {
         let recipe = &self.job.recipe;
         let names: Vec<&str> = self.job.feeds.0.iter().map(|fed| fed.name.as_str()).collect();
-        let fetches: Vec<&str> = recipe.loss.iter().map(String::as_str).collect();
-        let targets: Vec<&str> = recipe.train_ops.iter().map(String::as_str).collect();
-        session.step(&names, &fetches, &targets).with_context(|| self.job.name.clone())
+        let run = |run: &TrainRun| {
+            let loss = recipe.loss.as_deref().filter(|_| run.fetches_loss);
+            let targets: Vec<&str> = run.train_ops.iter().map(String::as_str).collect();
+            let step = session.step(&names, &loss.into_iter().collect::<Vec<_>>(), &targets);
+            step.with_context(|| self.job.name.clone())
+        };
+        recipe.runs.iter().map(run).collect()
     }
 
     /// An error of TensorFlow's. When memory ran out: also which tensor, and what to try.
@@ -130,7 +134,7 @@ pub fn train_into(
             variables(&session, job).map_err(|error| context.explain(error, "reading the variables"))?;
     }
     let feeds = context.feeds(&session)?;
-    steps::run(&context, &session, &context.step(&session)?, &feeds, trained)?;
+    steps::run(&context, &session, &context.runs(&session)?, &feeds, trained)?;
     if wishes.variables {
         trained.last =
             variables(&session, job).map_err(|error| context.explain(error, "reading the variables"))?;

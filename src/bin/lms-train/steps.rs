@@ -16,7 +16,7 @@ use crate::{checkpoint, interrupt};
 pub fn run(
     context: &Context,
     session: &Session,
-    step: &Step,
+    runs: &[Step],
     feeds: &[Feed],
     trained: &mut Trained,
 ) -> anyhow::Result<()> {
@@ -37,11 +37,12 @@ pub fn run(
         let start = Instant::now();
         let fetched = if recorded {
             let (fetched, metadata) =
-                record(context, step, &feeds).map_err(|error| explain_step(error, number, context))?;
+                record(context, runs, &feeds).map_err(|error| explain_step(error, number, context))?;
             trained.metadata = Some(metadata);
             fetched
         } else {
-            step.run(&feeds).map_err(|error| context.explain(error, &format!("step {}", number + 1)))?
+            let fetched = runs.iter().map(|run| run.run(&feeds)).collect::<Result<Vec<_>, _>>();
+            fetched.map_err(|error| context.explain(error, &format!("step {}", number + 1)))?.concat()
         };
         let seconds = start.elapsed().as_secs_f64();
         trained.losses.extend(fetched.first().and_then(mean));
@@ -78,10 +79,10 @@ enum RecordError {
     Other(anyhow::Error),
 }
 
-/// Runs a step and records it.
+/// Runs a step and records it; several runs of one as if they were one.
 fn record(
     context: &Context,
-    step: &Step,
+    runs: &[Step],
     feeds: &[&Feed],
 ) -> Result<(Vec<Tensor>, RunMetadata), RecordError> {
     let Context { args, setup, .. } = *context;
@@ -95,12 +96,19 @@ fn record(
     if let Some((soft, _)) = traced {
         soft.trace(true).map_err(other)?;
     }
-    let outcome = step.run_with(feeds, &options).map_err(RecordError::Session)?;
+    let (mut fetched, mut metadata) = (Vec::new(), RunMetadata::default());
+    for run in runs {
+        let outcome = run.run_with(feeds, &options).map_err(RecordError::Session)?;
+        fetched.extend(outcome.fetched);
+        metadata.partition_graphs.extend(outcome.metadata.partition_graphs);
+        let all = &mut metadata.step_stats.get_or_insert_default().dev_stats;
+        all.extend(outcome.metadata.step_stats.unwrap_or_default().dev_stats);
+    }
     if let Some((soft, path)) = traced {
         soft.trace(false).map_err(other)?;
         soft.write_trace(path).map_err(other)?;
     }
-    Ok((outcome.fetched, outcome.metadata))
+    Ok((fetched, metadata))
 }
 
 fn explain_step(error: RecordError, number: u64, context: &Context) -> anyhow::Error {

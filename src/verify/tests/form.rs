@@ -131,7 +131,7 @@ fn a_variable_may_begin_with_a_copy() {
     refuses_with(ViolationKind::AddedDevice, |build| _ = build.device("lms/initial/c/0_0", ""));
     refuses_with(ViolationKind::Cycle, |build| _ = build.inputs("lms/initial/c/0_0", "c ^begin"));
     // Who begins must not add.
-    refuses_with(ViolationKind::NewEffect, |build| _ = build.inputs("lms/initial/c/0_0", "c ^add"));
+    refuses_with(ViolationKind::NewWork, |build| _ = build.inputs("lms/initial/c/0_0", "c ^add"));
 }
 
 #[test]
