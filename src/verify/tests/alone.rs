@@ -7,9 +7,8 @@ use crate::ops::{self, OpRegistry};
 use crate::verify::op_facts::{OpFacts, may_write_refs};
 
 /// What may be used of the rest of the library.
-const SHARED: [&str; 12] = [
+const SHARED: [&str; 11] = [
     "dtype::DataType",
-    "format::Destination",
     "format::Encoding",
     "format::Model",
     "format::Nodes",
