@@ -43,9 +43,13 @@
 //!
 //! `examples/` has these as programs, and one with a strategy of its own.
 //!
-//! TensorFlow is opened only where it must be asked for shapes: where the file has none, or [`AnalysisOptions`] gives some.
+//! TensorFlow is opened only where it must be asked for shapes: where the file has none, or [`AnalysisOptions`] gives some. Without the
+//! feature `tensorflow` that is an error that says so. `default-features = false` leaves that and the command line out; `Cargo.toml` says
+//! what the features are for.
 
+#[cfg(feature = "pictures")]
 pub mod chart;
+#[cfg(feature = "cli")]
 pub mod cli;
 pub mod cost;
 pub mod dtype;
@@ -54,15 +58,18 @@ pub mod graph;
 pub mod omit;
 pub mod ops;
 pub mod order;
+#[cfg(feature = "pictures")]
 pub mod picture;
 pub mod pipeline;
 pub mod plan;
 pub mod proto;
 pub mod rewrite;
+#[cfg(feature = "tensorflow")]
 pub mod runtime;
 pub mod shape;
 pub mod simulate;
 pub mod size;
+#[cfg(feature = "train")]
 pub mod train;
 pub mod tune;
 pub mod verify;

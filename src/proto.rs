@@ -1,8 +1,7 @@
 //! TensorFlow's protocol buffers as Rust types.
 //!
-//! The definitions are in `proto/`; the build compiles them with `protox` and `prost`, so no
-//! `protoc` is needed. `scripts/make_protos.py` writes `proto/` anew from the descriptors of an
-//! installed TensorFlow.
+//! The definitions are in `proto/`, and what `cargo run -p compile-protos` makes of them in `proto/generated/`. `scripts/make_protos.py`
+//! writes the definitions anew from the descriptors of an installed TensorFlow.
 //!
 //! Maps are ordered: a message that is encoded twice gives the same bytes. Two things are for the
 //! caller to know:
@@ -19,7 +18,7 @@ use prost_reflect::DescriptorPool;
 /// Nested messages are in a module named after their parent: `OpDef.ArgDef` is `op_def::ArgDef`.
 #[allow(missing_docs, clippy::all, clippy::pedantic, rustdoc::all)]
 pub mod tensorflow {
-    include!(concat!(env!("OUT_DIR"), "/tensorflow.rs"));
+    include!("../proto/generated/tensorflow.rs");
 }
 
 /// The same definitions as data: for text format, and for reading messages without losing fields
@@ -27,7 +26,7 @@ pub mod tensorflow {
 pub fn descriptor_pool() -> &'static DescriptorPool {
     static POOL: OnceLock<DescriptorPool> = OnceLock::new();
     POOL.get_or_init(|| {
-        let encoded = include_bytes!(concat!(env!("OUT_DIR"), "/tensorflow.fds")).as_slice();
-        DescriptorPool::decode(encoded).expect("the build wrote and checked this descriptor set")
+        let encoded = include_bytes!("../proto/generated/tensorflow.fds").as_slice();
+        DescriptorPool::decode(encoded).expect("a test compiles the definitions and compares")
     })
 }

@@ -1,7 +1,7 @@
 //! Graphs with several train ops, moving averages, counters, random numbers, branches, loops and ops that no step runs: rewritten at random
 //! parameters and for random budgets, they do the same in real TensorFlow, whatever is fetched in which order.
 //!
-//! `LMS_GRAPHS=5000 cargo test --release --test any_graph` looks at more of them.
+//! `LMS_GRAPHS=5000 cargo test --release --all-features --test any_graph` looks at more of them.
 
 #[path = "support/machine.rs"]
 mod machine;

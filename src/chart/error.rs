@@ -48,6 +48,11 @@ pub enum ChartError {
         /// How many labels there are.
         labels: usize,
     },
+    /// A PNG, which takes what this was built without.
+    #[error(
+        "this was built without PNG: name a file that ends in .svg or .html, or build it with --features png"
+    )]
+    NoPng,
     /// The drawing library gave up.
     #[error("the chart cannot be drawn: {reason}")]
     Draw {

@@ -12,6 +12,7 @@ mod marks;
 mod memory;
 mod page;
 mod palette;
+#[cfg(feature = "png")]
 mod png;
 mod pointing;
 mod strokes;
@@ -53,9 +54,16 @@ pub trait Chart {
     ///
     /// # Errors
     ///
-    /// If a value has no place on an axis.
+    /// If a value has no place on an axis, or this was built without the feature `png`.
     fn png(&self) -> Result<Vec<u8>, ChartError> {
-        png::render(&self.drawing()?.svg)
+        let drawing = self.drawing()?;
+        #[cfg(feature = "png")]
+        return png::render(&drawing.svg);
+        #[cfg(not(feature = "png"))]
+        {
+            let _ = drawing;
+            Err(ChartError::NoPng)
+        }
     }
 
     /// The chart as an HTML page that needs nothing else: where one points at a curve, it says what is there.
@@ -84,5 +92,5 @@ pub trait Chart {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "png"))]
 mod tests;

@@ -15,8 +15,8 @@ use crate::tune::planned::Settings;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Budget")]
 pub struct BudgetArgs {
-    /// Memory of the GPU, as 16GiB; several for several GPUs, the last counts for all further ones [default: that of the
-    /// machine's GPUs]
+    /// Memory of the GPU, such as 16GiB (lms-tune: min for the least that suffices); one size for each GPU, the last one
+    /// for all further ones [default: that of the machine's GPUs]
     #[arg(
         long,
         value_name = "SIZE,…",
@@ -25,15 +25,15 @@ pub struct BudgetArgs {
     )]
     pub gpu_mem: Vec<GpuMemory>,
 
-    /// The part of it that a plan may count on [default: what the measured error of predictions leaves]
+    /// The part of it that a plan may use, such as 0.9 [default: leaves room for the measured error of predictions]
     #[arg(long, value_name = "RATIO", value_parser = parse_ratio)]
     pub memory_ratio: Option<f64>,
 
-    /// What the GPU can do: v100-pcie3, v100-nvlink2, a100, h100, h200, gh200, soft, or a JSON file
+    /// The kind of GPU: v100-pcie3, v100-nvlink2, a100, h100, h200, gh200, soft, or a JSON file
     #[arg(long, value_name = "NAME|FILE")]
     pub device_profile: Option<String>,
 
-    /// Op times that `lms-train --profile` measured
+    /// Measured op times, from `lms-train --profile`
     #[arg(long, value_name = "FILE")]
     pub op_times: Option<PathBuf>,
 

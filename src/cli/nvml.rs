@@ -1,13 +1,14 @@
 //! What NVIDIA's management library says of the machine.
 
-use nvml_wrapper::Nvml;
-use nvml_wrapper::error::NvmlError;
+#[cfg(feature = "nvml")]
+use nvml_wrapper::{Nvml, error::NvmlError};
 
 /// The memory of each GPU of the machine, in bytes.
 ///
 /// # Errors
 ///
 /// Why that is not known, in a few words.
+#[cfg(feature = "nvml")]
 pub fn gpu_memory() -> Result<Vec<u64>, String> {
     let query = || -> Result<Vec<u64>, NvmlError> {
         let nvml = Nvml::init()?;
@@ -21,4 +22,14 @@ pub fn gpu_memory() -> Result<Vec<u64>, String> {
         }
         Err(error) => Err(format!("NVIDIA's driver says: {error}")),
     }
+}
+
+/// The same where this was built without the feature `nvml`.
+///
+/// # Errors
+///
+/// Always.
+#[cfg(not(feature = "nvml"))]
+pub fn gpu_memory() -> Result<Vec<u64>, String> {
+    Err("this was built without --features nvml, which asks NVIDIA's driver".to_string())
 }

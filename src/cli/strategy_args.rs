@@ -8,21 +8,19 @@ use crate::tune::planned::Settings;
 /// How a plan for a budget is found.
 #[derive(Debug, Clone, Args)]
 pub struct StrategyArgs {
-    /// How to find what fits the budget [default: planned, or tflms if it is not known what a step runs]
+    /// How to look for a plan [default: planned, or tflms if it is not known what a step runs]
     #[arg(long, value_enum, value_name = "NAME")]
     pub strategy: Option<StrategyName>,
 
-    /// Bring back by copies alone: run no op a second time
+    /// Do not recompute: bring tensors back by copies only
     #[arg(long)]
     pub no_recompute: bool,
 
-    /// Let weights that steps only read be on the host, as far as the GPU has no room for them, and copy them to it in each step; for
-    /// what trains no more
+    /// Keep read-only weights in host memory where the GPU has no room for them, and stream them in each step; for inference
     #[arg(long)]
     pub swap_weights: bool,
 
-    /// For how long to improve plans; counted in simulated ops, of which an ordinary core does so many, so that the same is
-    /// found each time
+    /// How long to improve plans, in seconds of an ordinary core. Counted in simulated ops, so results are reproducible
     #[arg(long, value_name = "SECONDS", default_value_t = Settings::default().effort_seconds, value_parser = parse_effort)]
     pub effort: f64,
 }
@@ -30,9 +28,9 @@ pub struct StrategyArgs {
 /// A strategy that looks for plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StrategyName {
-    /// Computes what leaves when, what returns when, and what is computed again
+    /// Computes what leaves when, what returns when, and what is recomputed
     Planned,
-    /// Looks for the best parameters of TFLMSv2's
+    /// Searches for the best parameters of TFLMSv2's strategy
     Tflms,
 }
 

@@ -27,6 +27,7 @@ pub use files::{Destination, Source, Written, write_file};
 pub use model::{Function, Model, ReadOptions};
 pub use nodes::{NodeList, Nodes};
 pub use rope::Rope;
+pub(crate) use text::parse_message;
 pub use wire::WireError;
 
 /// Which message a file holds.

@@ -15,6 +15,11 @@ impl SyntaxError {
         SyntaxError { offset, message: message.into() }
     }
 
+    /// The same error in a text in which this one begins at `start`.
+    pub fn at(self, start: usize) -> SyntaxError {
+        SyntaxError { offset: start + self.offset, ..self }
+    }
+
     /// Line and column, both counted from 1, the column in characters.
     pub fn position(&self, text: &str) -> (usize, usize) {
         let before = &text.as_bytes()[..self.offset.min(text.len())];

@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+#[cfg(feature = "text")]
 use miette::Diagnostic;
 use prost::Message;
 use prost_reflect::{DynamicMessage, Kind, MessageDescriptor};
@@ -157,15 +158,14 @@ impl Converter<'_> {
     /// Appends the binary encoding of the fields at `range`, which are fields of `message`.
     fn piece(&mut self, range: Range<usize>, message: &MessageDescriptor) -> Result<(), SyntaxError> {
         let text = &self.text[range.clone()];
-        let parsed = match DynamicMessage::parse_text_format(message.clone(), text) {
+        let parsed = match parse(message, text) {
             Ok(parsed) => parsed,
             Err(error) => {
                 let Some(known_only) = blank_unknown_fields(text, message)? else {
-                    return Err(locate(&error, range.start));
+                    return Err(error.at(range.start));
                 };
                 self.has_unknown_fields = true;
-                DynamicMessage::parse_text_format(message.clone(), &known_only)
-                    .map_err(|error| locate(&error, range.start))?
+                parse(message, &known_only).map_err(|error| error.at(range.start))?
             }
         };
         self.binary.extend(in_order(message.name(), parsed.encode_to_vec()));
@@ -189,12 +189,30 @@ fn in_order(message: &str, encoded: Vec<u8>) -> Vec<u8> {
     sorted.unwrap_or(encoded)
 }
 
-/// The parser's error, at the place in the file that it speaks of.
-fn locate(error: &prost_reflect::text_format::ParseError, start: usize) -> SyntaxError {
-    let offset = error.labels().and_then(|mut labels| labels.next()).map_or(0, |label| label.offset());
-    // The library's message ends in the reason alone.
-    let reason = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
-    SyntaxError { offset: start + offset, message: reason }
+/// Parses the fields of a message.
+#[cfg(feature = "text")]
+fn parse(message: &MessageDescriptor, text: &str) -> Result<DynamicMessage, SyntaxError> {
+    DynamicMessage::parse_text_format(message.clone(), text).map_err(|error| {
+        let offset = error.labels().and_then(|mut labels| labels.next()).map_or(0, |label| label.offset());
+        // The library's message ends in the reason alone.
+        let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+        SyntaxError { offset, message: reason }
+    })
+}
+
+/// The same where this was built without the feature `text`.
+#[cfg(not(feature = "text"))]
+fn parse(_: &MessageDescriptor, _: &str) -> Result<DynamicMessage, SyntaxError> {
+    let message = "the text format takes the feature `text`, which this was built without".to_string();
+    Err(SyntaxError { offset: 0, message })
+}
+
+/// Reads one message in the text format; the error says where it is wrong.
+pub(crate) fn parse_message(name: &str, text: &str) -> Result<DynamicMessage, String> {
+    parse(&descriptor(name), text).map_err(|error| {
+        let (line, column) = error.position(text);
+        format!("line {line}, column {column}: {}", error.message)
+    })
 }
 
 /// The text with all unknown fields overwritten by spaces, or none if there are none.

@@ -5,7 +5,7 @@ use crate::graph::{NodeId, TensorId};
 use crate::order::Place;
 use crate::plan::{Analysis, returnable, swappable};
 use crate::simulate::Outline;
-use crate::tune::planned;
+use crate::tune::describe;
 
 /// The first reason that there is for a tensor that a plan leaves where it is.
 pub(super) fn reason(outline: &Outline, plan: Explained, tensor: TensorId) -> StayReason {
@@ -22,7 +22,8 @@ pub(super) fn reason(outline: &Outline, plan: Explained, tensor: TensorId) -> St
         return StayReason::OnHost;
     }
     let readers = || graph.uses(tensor).iter().filter(|reader| outline.entry(reader.node).is_some());
-    let is_brought = plan.strategy == planned::NAME
+    let swaps_whole_tensors = describe(plan.strategy).is_some_and(|known| known.swaps_whole_tensors);
+    let is_brought = swaps_whole_tensors
         && outline.placement().output(tensor) == Place::Host
         && returnable(graph, ref_variables, tensor).is_ok()
         && readers()
@@ -52,7 +53,7 @@ pub(super) fn reason(outline: &Outline, plan: Explained, tensor: TensorId) -> St
     if let Some(filter) = filters.refuse_producer(graph, producer) {
         return StayReason::Filtered { filter: filter.to_string(), ops: FilteredOps::Producer };
     }
-    if plan.strategy == planned::NAME {
+    if swaps_whole_tensors {
         // A tensor stays whole there: one consumer that may read no copy keeps it.
         let refusal = in_step.iter().find_map(|&node| filters.refuse_consumer(graph, node));
         return refusal.map_or(StayReason::NotNeeded, |filter| StayReason::Filtered {

@@ -8,6 +8,7 @@ use crate::format::FormatError;
 use crate::graph::{DeviceError, GraphError};
 use crate::plan::{PlanError, UnknownName};
 use crate::rewrite::RewriteError;
+#[cfg(feature = "tensorflow")]
 use crate::runtime::{InferError, RuntimeError};
 use crate::shape::SizeOverflow;
 use crate::simulate::UnknownSizes;
@@ -83,7 +84,16 @@ pub enum Error {
     /// A tensor of a size that no memory has.
     #[error(transparent)]
     Sizes(#[from] About<SizeOverflow>),
+    /// TensorFlow must be asked for shapes, and this was built without.
+    #[error("{name}: {why}, which takes TensorFlow, and this was built without the feature `tensorflow`")]
+    WithoutTensorFlow {
+        /// The file.
+        name: String,
+        /// What it must be asked for.
+        why: &'static str,
+    },
     /// TensorFlow must be asked for shapes, and cannot be.
+    #[cfg(feature = "tensorflow")]
     #[error("{name}: {why}, which takes TensorFlow")]
     TensorFlow {
         /// The file.
@@ -94,6 +104,7 @@ pub enum Error {
         source: RuntimeError,
     },
     /// TensorFlow was asked for shapes, and there are none.
+    #[cfg(feature = "tensorflow")]
     #[error(transparent)]
     Shapes(#[from] About<InferError>),
     /// The sizes of tensors that decide are unknown.

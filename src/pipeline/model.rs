@@ -12,6 +12,7 @@ use crate::order::Step;
 use crate::plan::{Analysis, Plan};
 use crate::proto::tensorflow::{MetaGraphDef, OpList};
 use crate::rewrite;
+#[cfg(feature = "tensorflow")]
 use crate::runtime::{TensorFlow, infer_shapes};
 use crate::shape::{Shapes, Sizes};
 
@@ -164,9 +165,19 @@ impl Model {
         } else {
             "the file holds no shapes"
         };
+        self.infer(graph, options, why)
+    }
+
+    #[cfg(feature = "tensorflow")]
+    fn infer(&self, graph: &Graph, options: &AnalysisOptions, why: &'static str) -> Result<Shapes, Error> {
         let tensorflow = TensorFlow::open(options.tensorflow.as_deref())
             .map_err(|source| Error::TensorFlow { name: self.name().to_string(), why, source })?;
         Ok(infer_shapes(tensorflow, &self.file, graph, &options.shapes).of(self.name())?)
+    }
+
+    #[cfg(not(feature = "tensorflow"))]
+    fn infer(&self, _: &Graph, _: &AnalysisOptions, why: &'static str) -> Result<Shapes, Error> {
+        Err(Error::WithoutTensorFlow { name: self.name().to_string(), why })
     }
 
     /// The bytes of all tensors of these shapes.

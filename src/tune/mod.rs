@@ -5,6 +5,7 @@
 
 pub mod accuracy;
 mod by_levels;
+mod description;
 mod error;
 mod judge;
 mod least_memory;
@@ -13,6 +14,7 @@ mod rank;
 mod tflms;
 
 pub use by_levels::{LevelPlan, LevelTuning, tune_by_levels};
+pub use description::{Description, describe};
 pub use error::StrategyError;
 pub use judge::Judge;
 pub use least_memory::{LeastMemory, first_guess, least_memory};

@@ -2,7 +2,13 @@
 //!
 //! A rewrite decides where copies go and who waits for whom; a mistake there gives other numbers, or none, and seldom
 //! an error. So nothing of the rewrite is believed. [`check`] takes two files and proves from them, rule by rule, that
-//! the second computes what the first does. It shares no code with what plans or rewrites.
+//! the second computes what the first does. It shares no code with what plans or rewrites, and no list of ops either: what the planner
+//! takes to be harmless, a wrong row of the checker's own would have to allow too. `tests/alone.rs` holds the lists against each other, and
+//! refuses imports of anything but what is shared, which is little:
+//!
+//! * `format`, which finds nodes, names and inputs in a file, and `proto`, which decodes their attributes;
+//! * `dtype`, the table of data types;
+//! * of `ops` the signatures: which arguments an op has, of which types, and whether TensorFlow calls it stateful.
 //!
 //! What a rewrite may add, all of it under `lms/`:
 //!

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::effects::{has_effect, is_fed};
 use super::graph::{Graph, Tensor};
 use crate::format::{Model, Nodes};
-use crate::ops::{Attr, AttrLookup, OpInfo, OpRegistry, Port, reads_no_values};
+use crate::ops::{Attr, AttrLookup, OpInfo, OpRegistry, Port};
 use crate::proto::tensorflow::op_def::ArgDef;
 
 /// How an op takes part in v1 control flow.
@@ -180,6 +180,9 @@ const ONLY_PASS: &[&str] = &[
     "_XlaMerge",
 ];
 
+/// Ops that ask a tensor for its shape and type only: they may read it before or after its values change.
+const READ_SHAPE_ONLY: &[&str] = &["OnesLike", "Rank", "Shape", "ShapeN", "Size", "ZerosLike"];
+
 /// Ops that take a ref and do not write to it.
 const READ_REF: &[&str] = &[
     "IsVariableInitialized",
@@ -193,7 +196,7 @@ const READ_REF: &[&str] = &[
 ];
 
 impl<'a> OpFacts<'a> {
-    fn new(op: &str, info: Option<&'a OpInfo>, is_function: bool) -> OpFacts<'a> {
+    pub fn new(op: &str, info: Option<&'a OpInfo>, is_function: bool) -> OpFacts<'a> {
         let flow = match op.strip_prefix("Ref").unwrap_or(op) {
             "Switch" | "_SwitchN" => Flow::Switch,
             "Merge" | "_XlaMerge" => Flow::Merge,
@@ -213,7 +216,7 @@ impl<'a> OpFacts<'a> {
             gives_ref: info.is_none_or(|info| has_ref(info.outputs())),
             passes: Passes::of(op, info),
             only_passes: ONLY_PASS.contains(&op),
-            reads_values: !reads_no_values(op),
+            reads_values: !READ_SHAPE_ONLY.contains(&op),
             has_effect: has_effect(op, info),
             rests_on_state: is_fed(op) || info.is_some_and(OpInfo::is_stateful) && !has_effect(op, info),
             runs_function: is_function || info.is_none_or(has_function),

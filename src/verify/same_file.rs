@@ -4,8 +4,7 @@
 //! that are fed), so a rewrite that touches one of them is another program.
 
 use prost::Message;
-use prost_reflect::DynamicMessage;
-use prost_reflect::text_format::FormatOptions;
+use prost_reflect::{DynamicMessage, Value};
 
 use super::report::{Report, ViolationKind};
 use crate::format::{Encoding, Model};
@@ -104,6 +103,15 @@ fn same_node(before: &[u8], after: &[u8]) -> bool {
 fn has_unknown_fields(message: &str, bytes: &[u8]) -> bool {
     let Some(descriptor) = descriptor_pool().get_message_by_name(message) else { return true };
     let Ok(decoded) = DynamicMessage::decode(descriptor, bytes) else { return true };
-    let known = decoded.to_text_format_with_options(&FormatOptions::new().skip_unknown_fields(true));
-    known != decoded.to_text_format_with_options(&FormatOptions::new().skip_unknown_fields(false))
+    holds_unknown_fields(&decoded)
+}
+
+fn holds_unknown_fields(message: &DynamicMessage) -> bool {
+    let in_value = |value: &Value| value.as_message().is_some_and(holds_unknown_fields);
+    let in_field = |value: &Value| match value {
+        Value::List(elements) => elements.iter().any(in_value),
+        Value::Map(entries) => entries.values().any(in_value),
+        value => in_value(value),
+    };
+    message.unknown_fields().next().is_some() || message.fields().any(|(_, value)| in_field(value))
 }

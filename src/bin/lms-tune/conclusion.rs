@@ -3,7 +3,7 @@
 use tf_lms::plan::tflms::{self, Parameters, SyncMode};
 use tf_lms::plan::{Draft, Filters};
 use tf_lms::simulate::{GpuOutcome, Machine, NoObserver, Outcome, Outline, Program, simulate};
-use tf_lms::tune::{self, Tuning};
+use tf_lms::tune::{self, Tuning, describe};
 
 use crate::given::Given;
 use crate::report::Verdict;
@@ -21,12 +21,8 @@ pub struct Conclusion {
 impl Conclusion {
     /// The filters that the plan was made with, as far as it tells; `fixed` holds those of a plan that was made just now.
     pub fn filters(&self, fixed: Option<&Parameters>) -> Filters {
-        let own = || serde_json::from_value::<Parameters>(self.parameters.clone()).ok();
-        match fixed {
-            Some(fixed) => fixed.filters.clone(),
-            None if self.strategy == tflms::NAME => own().map(|own| own.filters).unwrap_or_default(),
-            None => Filters::default(),
-        }
+        let own = || describe(&self.strategy).and_then(|known| (known.filters)(&self.parameters));
+        fixed.map(|fixed| fixed.filters.clone()).or_else(own).unwrap_or_default()
     }
 }
 

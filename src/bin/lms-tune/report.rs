@@ -4,9 +4,8 @@ use std::fmt::{self, Display};
 
 use serde::Serialize;
 use tf_lms::cli::Size;
-use tf_lms::plan::tflms;
 use tf_lms::simulate::{Floors, GpuOutcome, Outcome};
-use tf_lms::tune::planned;
+use tf_lms::tune::describe;
 
 /// The version of the JSON document.
 const SCHEMA: u32 = 1;
@@ -168,24 +167,9 @@ impl Report {
         if self.weights_on_host > 0 {
             parts.push(format!("{} weights are on the host", self.weights_on_host));
         }
-        let parameter = |name: &str| self.parameters.get(name).map(ToString::to_string).unwrap_or_default();
-        let made_with = match &*self.strategy {
-            _ if self.parameters.is_null() => self.strategy.clone(),
-            tflms::NAME => format!(
-                "{} --swapout-threshold {} --swapin-ahead {} --swapin-groupby {} --sync-mode {}",
-                self.strategy,
-                parameter("swapout_threshold"),
-                parameter("swapin_ahead"),
-                parameter("swapin_groupby"),
-                parameter("sync_mode")
-            ),
-            planned::NAME => format!(
-                "{}: {} schedule, {:.0}% of the budget filled",
-                self.strategy,
-                parameter("schedule").trim_matches('"'),
-                self.parameters.get("fill").and_then(serde_json::Value::as_f64).unwrap_or(1.0) * 100.0
-            ),
-            other => other.to_string(),
+        let made_with = match describe(&self.strategy) {
+            Some(known) if !self.parameters.is_null() => (known.settings)(&self.parameters),
+            _ => self.strategy.clone(),
         };
         format!("{} ({made_with})", parts.join(", "))
     }

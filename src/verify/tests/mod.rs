@@ -1,5 +1,6 @@
 //! Small graphs, rewritten by hand and at random.
 
+mod alone;
 mod files;
 mod flow;
 mod form;
