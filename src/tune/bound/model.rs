@@ -44,6 +44,16 @@ struct Gap {
     again_seconds: Option<f64>,
 }
 
+/// Where memory is short.
+struct Tight {
+    /// The places that are looked at, those where it is shortest.
+    places: Vec<u32>,
+    /// What is needed at each place of all if nothing is absent, in bytes.
+    needs: Vec<i64>,
+    /// The buffers that may be absent at the places that are looked at, and when.
+    lives: Vec<(Life, Vec<Gap>)>,
+}
+
 /// What the variables of a gap are.
 struct GapVariables {
     /// By its memory.
@@ -72,12 +82,12 @@ impl Gpu<'_> {
         let Some(budget) = self.machine.memory_bytes(usize::from(self.number)) else {
             return Some(compute_seconds);
         };
-        let (places, needs, lives) = self.tight_places(budget);
-        if places.is_empty() || most_seconds <= 0.0 {
+        let tight = self.tight_places(budget);
+        if tight.places.is_empty() || most_seconds <= 0.0 {
             return Some(compute_seconds);
         }
         let scale = Scale { seconds: most_seconds / UNITS, bytes: budget as f64 / UNITS };
-        let program = self.program(&places, &needs, &lives, scale, budget);
+        let program = self.program(&tight, scale, budget);
         // Beside what computing takes, which all plans take.
         Some(compute_seconds + program.bound()?.max(0.0) * scale.seconds)
     }
@@ -119,9 +129,8 @@ impl Gpu<'_> {
         lives
     }
 
-    /// The places that memory is looked at, those where it is shortest; what is needed there if nothing is absent; and the buffers that may
-    /// be, with when that may be.
-    fn tight_places(&self, budget: u64) -> (Vec<u32>, Vec<i64>, Vec<(Life, Vec<Gap>)>) {
+    /// Where memory is short, and what may be absent there.
+    fn tight_places(&self, budget: u64) -> Tight {
         let lives = self.lives();
         let mut needs = self.needs(&lives);
         let tight_before = |needs: &[i64]| -> Vec<u32> {
@@ -170,7 +179,7 @@ impl Gpu<'_> {
             })
             .filter(|(_, gaps)| !gaps.is_empty())
             .collect();
-        (places, needs, lives)
+        Tight { places, needs, lives }
     }
 
     /// For each place the bytes that are taken when its op is launched, if no buffer is absent; nothing where another device works.
@@ -264,14 +273,8 @@ impl Gpu<'_> {
     }
 
     /// What a step costs beside computing each op once.
-    fn program(
-        &self,
-        places: &[u32],
-        needs: &[i64],
-        lives: &[(Life, Vec<Gap>)],
-        scale: Scale,
-        budget: u64,
-    ) -> LinearProgram {
+    fn program(&self, tight: &Tight, scale: Scale, budget: u64) -> LinearProgram {
+        let Tight { places, needs, lives } = tight;
         let mut program = LinearProgram::default();
         let count = places.len();
         let empty = || vec![Terms::new(); count + 1];
