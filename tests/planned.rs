@@ -21,7 +21,7 @@ use tf_lms::graph::{Graph, NodeId};
 use tf_lms::ops::OpRegistry;
 use tf_lms::order::Placement;
 use tf_lms::plan::{
-    Analysis, Draft, Plan, Substitute, Traffic, guard_ref_variables, traffic, without_tensor,
+    Analysis, Draft, Plan, Substitute, Traffic, guard_ref_variables, tflms, traffic, without_tensor,
 };
 use tf_lms::proto::tensorflow::TensorProto;
 use tf_lms::proto::tensorflow::attr_value::Value;
@@ -29,19 +29,28 @@ use tf_lms::rewrite;
 use tf_lms::shape::{Shapes, Sizes};
 use tf_lms::simulate::{Machine, NoObserver, OpCost, Outcome, Outline, Program, simulate};
 use tf_lms::tune::planned::Settings;
-use tf_lms::tune::{Judge, Planned, Strategy as _, Verdict, tune};
+use tf_lms::tune::{Judge, Planned, Strategy as _, Tflms, Verdict, step_bound, tune};
 use tf_lms::verify::{self, CheckOptions, Verified, VerifyError};
 
-/// A graph with all that is known of it, for a check.
+/// A graph with all that is known of it, for a check. Computing is fast, so that running an op again pays.
 fn with_outline<R>(model: &Model, targets: &[&str], check: impl FnOnce(&Outline) -> R) -> Option<R> {
+    with_costs(model, targets, 1e-9, check)
+}
+
+/// The same where each op takes so many seconds.
+fn with_costs<R>(
+    model: &Model,
+    targets: &[&str],
+    seconds: f64,
+    check: impl FnOnce(&Outline) -> R,
+) -> Option<R> {
     let graph = Graph::of_model(model, OpRegistry::builtin()).unwrap();
     let targets: Vec<NodeId> = graph.node_ids().filter(|&node| targets.contains(&graph.name(node))).collect();
     let shapes = Shapes::declared(&graph);
     let sizes = Sizes::of(&graph, &shapes).unwrap();
     let analysis = Analysis::new(&graph, &targets, shapes, sizes);
     let placement = Placement::of(&graph);
-    // Computing is fast, so that running an op again pays.
-    let cost = |_| OpCost { seconds: 1e-9, workspace_bytes: 0 };
+    let cost = |_| OpCost { seconds, workspace_bytes: 0 };
     // A graph of unknown sizes is refused, which is tested elsewhere.
     let outline = Outline::new(&analysis, &placement, cost).ok()?;
     Some(check(&outline))
@@ -92,6 +101,49 @@ proptest! {
         let content = training_graph::random_training_graph(seed, layers);
         let settings = Settings { recompute, swap_weights, ..Settings::default() };
         plan_holds(content, training_graph::TRAIN_OP, part, settings)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
+
+    /// No plan is faster than the bound for the order that it has, whoever made it and whether copies or ops take longer.
+    #[test]
+    fn no_step_goes_below_its_bound(
+        seed: u64,
+        layers in 4usize..60,
+        is_odd: bool,
+        part in 0.2f64..1.0,
+        exponent in -9f64..-4.0,
+        recompute: bool,
+        swap_weights: bool,
+    ) {
+        let (content, train_op) = match is_odd {
+            true => (random_graph::random_graph(seed, layers * 2), random_graph::TRAIN_OP),
+            false => (training_graph::random_training_graph(seed, layers), training_graph::TRAIN_OP),
+        };
+        let model = Model::from_bytes("a random graph", content, &ReadOptions::default()).unwrap();
+        let check = |outline: &Outline| {
+            if !outline.analysis().step.is_known() || outline.placement().gpus().is_empty() {
+                return Ok(());
+            }
+            let least = Judge::new(outline, &machine(Vec::new())).least_memory(&Draft::default());
+            let budget = machine(vec![(least as f64 * part) as u64]);
+            let mut judge = Judge::new(outline, &budget);
+            judge.trust_the_profile();
+            let settings = Settings { recompute, swap_weights, ..Settings::default() };
+            let mut strategies: [Box<dyn tf_lms::tune::Strategy>; 2] =
+                [Box::new(with_settings(settings)), Box::new(Tflms::new(tflms::Parameters::default()))];
+            for strategy in &mut strategies {
+                let Ok(Some(found)) = strategy.find(&mut judge) else { continue };
+                let bound = step_bound(outline, &budget, &found.draft);
+                prop_assert!(bound.is_some());
+                let seconds = found.outcome.step_seconds;
+                prop_assert!(bound.unwrap() <= seconds + 1e-12, "{bound:?} {seconds}");
+            }
+            Ok(())
+        };
+        with_costs(&model, &[train_op], 10f64.powf(exponent), check).unwrap_or(Ok(()))?;
     }
 }
 
@@ -160,6 +212,45 @@ fn a_long_chain_is_not_made_again() {
     with_outline(&model, &[training_graph::TRAIN_OP], check).unwrap();
 }
 
+/// A chain on a GPU, each tensor of which is read once more, the last first: what training looks like.
+fn there_and_back(op: &str, length: usize) -> Vec<u8> {
+    const SHAPE: &[i64] = &[64, 64];
+    let float = || type_value(DataType::FLOAT);
+    let mut builder = GraphBuilder::default();
+    let fed = vec![("dtype", float()), ("shape", Value::Shape(shape_proto(SHAPE)))];
+    let mut there = vec![builder.add("Placeholder", &[], fed, &[SHAPE])];
+    builder.device = "/device:GPU:0".to_string();
+    for place in 0..length {
+        there.push(builder.add(op, &[&there[place], &there[place]], vec![("T", float())], &[SHAPE]));
+    }
+    let mut last = there[length].clone();
+    for tensor in there[1..length].iter().rev() {
+        last = builder.add(op, &[&last, tensor], vec![("T", float())], &[SHAPE]);
+    }
+    if let Some(last) = builder.nodes.last_mut() {
+        last.name = "back".to_string();
+    }
+    builder.encode()
+}
+
+/// What a second run reads may itself be made again, though it is read later once more, and not brought back for that by a copy.
+#[test]
+fn what_returns_later_is_made_again_on_the_way() {
+    let model =
+        Model::from_bytes("there and back", there_and_back("MatMul", 10), &ReadOptions::default()).unwrap();
+    let check = |outline: &Outline| {
+        // The step would like eleven tensors.
+        let budget = machine(vec![64 * 64 * 4 * 13 / 2]);
+        let found = planned(true).find(&mut Judge::new(outline, &budget)).unwrap().expect("a plan");
+        // One is kept for all others, where two would be if second runs read copies.
+        assert_eq!(found.outcome.gpus[0].out_bytes, 64 * 64 * 4);
+        assert!(found.draft.recomputations.len() > 4, "{}", found.draft.recomputations.len());
+        let plan = written(outline, found.draft);
+        carried_out(&model, outline.analysis().graph, &plan, &["back"]).unwrap();
+    };
+    with_outline(&model, &["back"], check).unwrap();
+}
+
 /// A long chain on a GPU, at the end of which a tensor is read that the host has from the start: fed, or computed there.
 fn with_late_input(op: &str, device: &str) -> (Vec<u8>, String) {
     const SHAPE: &[i64] = &[64, 64];
@@ -211,6 +302,32 @@ fn what_the_host_has_comes_late() {
         };
         with_outline(&model, &["addv2_10", "matmul_11"], check).unwrap();
     }
+}
+
+/// What must leave has to be copied or made again, and either takes its time.
+#[test]
+fn a_bound_counts_copies_and_second_runs() {
+    const OP_SECONDS: f64 = 1e-6;
+    const TENSOR_BYTES: u64 = 64 * 64 * 4;
+    let bound = |op: &str| {
+        let content = there_and_back(op, 10);
+        let model = Model::from_bytes("there and back", content, &ReadOptions::default()).unwrap();
+        let check = |outline: &Outline| {
+            // Of the ten tensors on the way there, and what is made of the last on the way back, there is room for five and a half.
+            let budget = machine(vec![TENSOR_BYTES * 11 / 2]);
+            let found = planned(true).find(&mut Judge::new(outline, &budget)).unwrap().expect("a plan");
+            let bound = step_bound(outline, &budget, &found.draft).unwrap();
+            assert!(bound <= found.outcome.step_seconds);
+            bound
+        };
+        with_costs(&model, &["back"], OP_SECONDS, check).unwrap()
+    };
+    // Nineteen ops in any case, and for all that is too much another one each.
+    let made_again = bound("MatMul");
+    assert!(made_again > 23.0 * OP_SECONDS && made_again < 26.0 * OP_SECONDS, "{made_again}");
+    // What may not run again has to be copied, which takes sixteen times as long.
+    let copied = bound("BatchMatMulV2");
+    assert!(copied > 50.0 * OP_SECONDS, "{copied}");
 }
 
 /// What is read once more behind two long branches of a GPU, each of which others read who know nothing of the other, and nothing of the
@@ -497,6 +614,22 @@ fn what_need_not_leave_stays() {
         }
     });
     assert!(better * 5 <= tried, "{better} of {tried} need not leave");
+}
+
+/// What less effort finds is found with more of it too.
+#[test]
+fn more_effort_never_makes_a_plan_worse() {
+    let profile = DeviceProfile::built_in("v100-pcie3").unwrap();
+    with_resnet(|_, outline, peak| {
+        let budget = Machine::new(profile, 1, vec![peak / 100 * 30]);
+        let seconds = |effort_seconds: f64| {
+            let settings = Settings { effort_seconds, ..Settings::default() };
+            let mut strategy = Planned { settings, ..Planned::default() };
+            strategy.find(&mut Judge::new(outline, &budget)).unwrap().unwrap().outcome.step_seconds
+        };
+        let [less, more] = [1.0, 2.0].map(seconds);
+        assert!(more <= less, "{more} {less}");
+    });
 }
 
 #[test]

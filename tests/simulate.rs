@@ -97,7 +97,7 @@ proptest! {
             let before = simulate(&original, &machine, &mut NoObserver).unwrap();
             let draft = tflms::draft(outline.analysis(), &parameters).unwrap();
             let after = simulate(&Program::new(outline, &draft), &machine, &mut NoObserver).unwrap();
-            for (number, floor) in floors(&original, &before, &machine).iter().enumerate() {
+            for (number, floor) in floors(&original, &before).iter().enumerate() {
                 prop_assert!(floor.memory_bytes <= before.gpus[number].peak_bytes);
                 prop_assert!(floor.memory_bytes <= after.gpus[number].peak_bytes);
                 prop_assert!(floor.step_seconds <= after.step_seconds + 1e-12);

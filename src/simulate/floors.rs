@@ -1,7 +1,7 @@
 //! What no plan can go below.
 
+use super::Outcome;
 use super::program::{Buffer, NONE, Program};
-use super::{Machine, Outcome};
 use crate::order::Place;
 
 /// The limits of physics for one GPU.
@@ -11,27 +11,20 @@ pub struct Floors {
     pub memory_bytes: u64,
     /// The op that sets it: an entry of the program.
     pub memory_op: Option<u32>,
-    /// With this much less memory than the step would like, as many bytes must leave and come back, or be computed again.
-    pub swap_bytes: u64,
-    /// The longest of computing, copying that much out, and in.
+    /// How long it takes to compute each op once.
     pub step_seconds: f64,
 }
 
 /// For each GPU the floors of a step. `program` is the step without a plan, but with what can be on the host there; `unlimited` what came
 /// of the graph as it is when memory had no end.
-pub fn floors(program: &Program, unlimited: &Outcome, machine: &Machine) -> Vec<Floors> {
+pub fn floors(program: &Program, unlimited: &Outcome) -> Vec<Floors> {
     let persistent: Vec<u64> = program.persistent_bytes().collect();
     let mut floors: Vec<Floors> =
         persistent.iter().map(|&memory_bytes| Floors { memory_bytes, ..Floors::default() }).collect();
     let buffers = buffers(program);
-    let mut from_host = vec![0; persistent.len()];
     let mut seen: Vec<u32> = Vec::new();
     for (op, entry) in program.ops.iter().enumerate() {
         let Place::Gpu(gpu) = entry.to else { continue };
-        if entry.is_copy && entry.from == Place::Host {
-            from_host[usize::from(gpu)] +=
-                program.outputs(op as u32).map(|tensor| program.tensor_bytes(tensor)).sum::<u64>();
-        }
         seen.clear();
         // Two names of one buffer are one buffer.
         let read = program.reads.row(op).iter().filter(|&&tensor| tensor != NONE);
@@ -57,17 +50,8 @@ pub fn floors(program: &Program, unlimited: &Outcome, machine: &Machine) -> Vec<
             (floor.memory_bytes, floor.memory_op) = (bytes, Some(op as u32));
         }
     }
-    for (number, (floor, gpu)) in floors.iter_mut().zip(&unlimited.gpus).enumerate() {
-        let moved = gpu.persistent_bytes.saturating_sub(persistent[number]);
-        // What the host makes, and no weight, can come later for nothing.
-        let later = from_host[number].saturating_sub(moved);
-        let memory = machine.memory_bytes(number).unwrap_or(u64::MAX);
-        floor.swap_bytes = gpu.peak_bytes.saturating_sub(memory).saturating_sub(later);
-        let bytes = floor.swap_bytes as f64;
-        // What is on the host need not go there.
-        let out_bytes = (bytes - moved as f64).max(0.0);
-        let copying = (out_bytes / machine.out_bytes_per_second).max(bytes / machine.in_bytes_per_second);
-        floor.step_seconds = gpu.compute_seconds.max(copying);
+    for (floor, gpu) in floors.iter_mut().zip(&unlimited.gpus) {
+        floor.step_seconds = gpu.compute_seconds;
     }
     floors
 }

@@ -4,6 +4,8 @@
 //! [`Tflms`].
 
 pub mod accuracy;
+#[cfg(feature = "tune")]
+mod bound;
 mod by_levels;
 mod description;
 mod error;
@@ -13,6 +15,8 @@ pub mod planned;
 mod rank;
 mod tflms;
 
+#[cfg(feature = "tune")]
+pub use bound::step_bound;
 pub use by_levels::{LevelPlan, LevelTuning, tune_by_levels};
 pub use description::{Description, describe};
 pub use error::StrategyError;
@@ -178,7 +182,7 @@ pub fn tune(
     // Counting memory without a limit cannot run out of it.
     let unlimited = machine.with_memory(Vec::new());
     let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
-    let floors = floors_of(outline, machine, strategy, &before);
+    let floors = floors_of(outline, strategy, &before);
     let mut judge = Judge::new(outline, machine);
     let mut verdict = verdict_of(&mut judge, strategy)?;
     let is_tight = matches!(verdict, Verdict::DoesNotFit);
@@ -223,9 +227,9 @@ fn verdict_of(judge: &mut Judge, strategy: &mut dyn Strategy) -> Result<Verdict,
 }
 
 /// What no plan of a strategy goes below. `before` is a step of the graph as it is, were there no end of memory.
-fn floors_of(outline: &Outline, machine: &Machine, strategy: &dyn Strategy, before: &Outcome) -> Vec<Floors> {
+fn floors_of(outline: &Outline, strategy: &dyn Strategy, before: &Outcome) -> Vec<Floors> {
     let draft = Draft { host_ops: strategy.host_ops(outline), ..Draft::default() };
-    floors(&Program::new(outline, &draft), before, machine)
+    floors(&Program::new(outline, &draft), before)
 }
 
 /// How near the least budget is looked for: to one part in so many.
@@ -258,7 +262,7 @@ pub fn least_budget(
     let original = Program::new(outline, &Draft::default());
     let unlimited = machine.with_memory(Vec::new());
     let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
-    let floors = floors_of(outline, machine, strategy, &before);
+    let floors = floors_of(outline, strategy, &before);
     let floor = floors.iter().map(|floor| floor.memory_bytes).max().unwrap_or(0);
     // The pool needs more than the peak, and in other orders a little more than that.
     let as_it_is = Judge::new(outline, machine).least_memory(&Draft::default());

@@ -9,7 +9,7 @@ use tf_lms::picture::{Names, Recording};
 use tf_lms::pipeline::{Budget, Simulated};
 use tf_lms::plan::{Analysis, Draft, TensorSwap, Traffic, keeps_value, traffic};
 use tf_lms::simulate::{Machine, Outline, Program};
-use tf_lms::tune::{Judge, Tuning, accuracy};
+use tf_lms::tune::{Judge, Tuning, accuracy, step_bound};
 
 use crate::conclusion::Conclusion;
 use crate::report::{AliveTensor, DeviceReport, FloorsReport, Report, Verdict, occupancy, peak};
@@ -69,6 +69,7 @@ impl Facts<'_> {
             step_seconds_after: outcome.step_seconds,
             link_occupancy: occupancy(outcome),
             floors: FloorsReport::of(&tuning.floors),
+            step_bound_seconds: self.step_bound_seconds(),
             strategy: strategy.clone(),
             swapped_tensors: draft.swaps.iter().filter(|swap| leaves(swap.tensor)).count(),
             late_tensors: draft.swaps.iter().filter(|swap| is_of_host(swap.tensor)).count(),
@@ -90,6 +91,12 @@ impl Facts<'_> {
         };
         report.notes = self.notes(&report);
         report
+    }
+
+    /// What no plan with the order of ops of this one gets below.
+    fn step_bound_seconds(&self) -> Option<f64> {
+        let is_planned = self.conclusion.verdict == Verdict::FitsWithSwapping;
+        is_planned.then(|| step_bound(self.outline, self.machine, &self.conclusion.draft)).flatten()
     }
 
     fn devices(&self) -> Vec<DeviceReport> {

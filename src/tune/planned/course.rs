@@ -12,11 +12,11 @@ use super::room::Room;
 use super::schedule::Order;
 
 /// No buffer, no place.
-pub(super) const NONE: u32 = u32::MAX;
+pub(in crate::tune) const NONE: u32 = u32::MAX;
 
 /// Who reads a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reader {
+pub(in crate::tune) enum Reader {
     /// An entry of the program.
     Entry(u32),
     /// The second run of an op, by its number.
@@ -25,7 +25,7 @@ pub(super) enum Reader {
 
 /// A buffer is read, at a place of the order, as a certain tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Use {
+pub(in crate::tune) struct Use {
     pub place: u32,
     pub tensor: u32,
     pub reader: Reader,
@@ -33,7 +33,7 @@ pub(super) struct Use {
 
 /// The life of a buffer in a GPU's memory.
 #[derive(Debug, Clone)]
-pub(super) struct Life {
+pub(in crate::tune) struct Life {
     pub gpu: u16,
     /// In whole chunks.
     pub bytes: u64,
@@ -58,7 +58,7 @@ impl Life {
 
 /// A step in one order.
 #[derive(Debug)]
-pub(super) struct Course<'a> {
+pub(in crate::tune) struct Course<'a> {
     pub outline: &'a Outline<'a>,
     pub program: &'a Program,
     /// The entries as they run.

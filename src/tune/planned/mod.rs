@@ -2,7 +2,7 @@
 //!
 //! A fixed order of all ops says what is in memory at each of them ([`course`], [`schedule`], [`late`]). Where that is too much, buffers
 //! leave ([`evict`]) and come back by a copy, as late as the link allows ([`returns`]), or by a second run of the op that made them
-//! where that is cheaper ([`recompute`]). Edges between ops keep the runtime to the order ([`orders`]). What turns out not to
+//! where that is cheaper ([`recompute`], [`recipe`]). Edges between ops keep the runtime to the order ([`orders`]). What turns out not to
 //! have to leave stays ([`improve`]). Where the allocator finds no room though the bytes would do, a hole is made ([`holes`]).
 //!
 //! Why places of the order and not times: an op takes its memory when the host launches it, and the host launches in order. What a
@@ -20,12 +20,14 @@ mod late;
 mod orders;
 mod outsiders;
 mod planner;
+mod recipe;
 mod recompute;
 mod residence;
 mod returns;
 mod room;
 mod schedule;
 mod search;
+mod starts;
 mod updates;
 mod weights;
 mod write;
@@ -38,7 +40,15 @@ use crate::graph::NodeId;
 use crate::plan::Draft;
 use crate::plan::tflms;
 use crate::simulate::{Outcome, Outline, Program};
+#[cfg(feature = "tune")]
+pub(super) use course::{Course, NONE, Reader};
+#[cfg(feature = "tune")]
+pub(super) use recompute::cheap_ops;
+#[cfg(feature = "tune")]
+pub(super) use schedule::Order;
+
 use planner::{MadeRoom, Planner};
+use recipe::Chains;
 use search::Search;
 
 /// The name of the strategy in plans and on the command line.
@@ -81,6 +91,8 @@ struct Parameters {
     early: f64,
     /// An op runs again if that takes at most so much of the time that copying its output takes.
     recompute_below: f64,
+    /// What runs again with it.
+    chains: Chains,
 }
 
 /// An order of the step's ops.
@@ -93,27 +105,13 @@ enum Schedule {
     Frugal,
 }
 
-/// The parts of the budget that are tried, and the parts of the rest for what returns early. Plans for little of it are found soon, and
-/// are those that get most out of being made better.
-const FILLS: [(f64, f64); 9] = [
-    (0.72, 0.25),
-    (0.62, 0.0),
-    (0.86, 0.25),
-    (0.93, 0.25),
-    (0.5, 0.0),
-    (1.0, 0.25),
-    (0.79, 0.25),
-    (0.5, 0.25),
-    (0.62, 0.25),
-];
-
 /// How often room is made where the allocator found none.
 const ROUNDS: u32 = 3;
 
 /// How often more if no plan was found.
 const MORE_ROUNDS: u32 = 24;
 
-/// Simulated ops for a second of effort; an ordinary core makes and judges plans at about this rate.
+/// Simulated ops for a second of effort, for each kind of chains; an ordinary core makes and judges plans at about twice this rate.
 const OPS_PER_SECOND: f64 = 4e6;
 
 /// The part of the effort that goes into making plans; what is left of it goes into making the best ones better.
@@ -127,9 +125,6 @@ const WORTH_IMPROVING: f64 = 1.25;
 
 /// A step that is shorter by less than this part of it is not clearly faster.
 const CLEARLY: f64 = 5e-3;
-
-/// The rates at which recomputing is taken for copying that are tried.
-const RECOMPUTE_BELOW: [f64; 4] = [0.3, 0.0, 0.1, 1.0];
 
 impl Strategy for Planned {
     fn name(&self) -> &'static str {
@@ -168,19 +163,45 @@ impl Planned {
         let natural =
             Planner::new(judge, &self.fixed, &program, schedule::natural(&program, judge.machine()));
         let frugal = Planner::new(judge, &self.fixed, &program, schedule::frugal(&program));
-        let most_ops = self.settings.effort_seconds * OPS_PER_SECOND;
-        let mut search = Search::new(judge, natural.step_ops(), (most_ops * MAKING_PART) as u64);
-        let mut unfinished = Vec::new();
-        for (fill, early) in FILLS {
-            for (schedule, planner) in [(Schedule::Frugal, &frugal), (Schedule::Natural, &natural)] {
-                for recompute_below in RECOMPUTE_BELOW {
-                    if recompute_below == 0.0 || self.settings.recompute {
-                        let parameters = Parameters { schedule, fill, early, recompute_below };
-                        let room = search.attempt(planner, parameters, MadeRoom::default(), ROUNDS);
-                        unfinished.extend(room.map(|room| (planner, parameters, room)));
-                    }
-                }
+        let planner_of = |schedule| match schedule {
+            Schedule::Natural => &natural,
+            Schedule::Frugal => &frugal,
+        };
+        let recompute = self.settings.recompute;
+        let kinds: &[Chains] = if recompute { &[Chains::Short, Chains::Long] } else { &[Chains::Short] };
+        // Each whole second is a stage of its own, so that what less effort finds is found with more of it too.
+        let stages = (self.settings.effort_seconds as u32).max(1);
+        let mut found: Option<Found> = None;
+        for stage in 0..stages {
+            for &chains in kinds {
+                let other = match stage {
+                    0 => self.find_with(judge, planner_of, starts::grid(chains, recompute)),
+                    _ => self.find_with(judge, planner_of, starts::further(stage, chains, recompute)),
+                };
+                found = found.into_iter().chain(other).min_by_key(|found| rank(&found.outcome));
             }
+        }
+        Ok(found)
+    }
+
+    /// The best plan that is made with these parameters, one after the other, in a second of effort, or all there is if that is less.
+    fn find_with<'a>(
+        &self,
+        judge: &mut Judge,
+        planner_of: impl Fn(Schedule) -> &'a Planner<'a>,
+        all: impl Iterator<Item = Parameters>,
+    ) -> Option<Found> {
+        let step_ops = planner_of(Schedule::Natural).step_ops();
+        let most_ops = self.settings.effort_seconds.min(1.0) * OPS_PER_SECOND;
+        let mut search = Search::new(judge, step_ops, (most_ops * MAKING_PART) as u64);
+        let mut unfinished = Vec::new();
+        for parameters in all {
+            if search.is_over() {
+                break;
+            }
+            let planner = planner_of(parameters.schedule);
+            let room = search.attempt(planner, parameters, MadeRoom::default(), ROUNDS);
+            unfinished.extend(room.map(|room| (planner, parameters, room)));
         }
         // What would make plans better is free if there is none.
         if search.is_empty() {
@@ -193,7 +214,7 @@ impl Planned {
             }
         }
         search.may_take(most_ops as u64);
-        Ok(search.finish())
+        search.finish()
     }
 }
 

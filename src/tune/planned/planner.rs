@@ -6,6 +6,7 @@ use super::course::Course;
 use super::evict::{self, Choice};
 use super::holds::Holds;
 use super::holes::{self, Gone};
+use super::recompute::Rule;
 use super::residence::Residence;
 use super::schedule::Order;
 use super::updates::Updates;
@@ -92,7 +93,8 @@ impl<'a> Planner<'a> {
         evict::evict(&mut residence, &choice).ok()?;
         let with_early = part_of_all(parameters.fill + parameters.early * (1.0 - parameters.fill));
         if parameters.recompute_below > 0.0 {
-            recompute::recompute(&mut residence, machine, &with_early, parameters.recompute_below);
+            let rule = Rule { below: parameters.recompute_below, chains: parameters.chains };
+            recompute::recompute(&mut residence, machine, &with_early, rule);
         }
         returns::place_triggers(&mut residence, machine, &with_early);
         let mut draft = write::draft(&residence);

@@ -5,7 +5,7 @@
 /// A tree over the places: each node holds what was added to its whole range, and the most that any of its places has by what was
 /// added below.
 #[derive(Debug, Clone)]
-pub(super) struct Room {
+pub(in crate::tune) struct Room {
     places: usize,
     added: Vec<i64>,
     most: Vec<i64>,

@@ -7,7 +7,7 @@ use crate::order::Place;
 use crate::simulate::{Buffer, Machine, Observer, Program, simulate};
 
 /// An order of a program's entries in which each comes after all that it waits for.
-pub(super) type Order = Vec<u32>;
+pub(in crate::tune) type Order = Vec<u32>;
 
 /// The order in which TensorFlow's executor launches the entries when memory has no end.
 pub(super) fn natural(program: &Program, machine: &Machine) -> Order {

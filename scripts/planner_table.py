@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Hold the planner against the bound for the order of its plans, as predicted, and print a table in Markdown.
+
+    scripts/planner_table.py --bin target/release                          # the larger graphs of testdata
+    scripts/planner_table.py --bin target/release --write docs/planner.md  # into the page
+    scripts/planner_table.py --bin target/release --effort 1 --effort 16   # with several efforts
+    scripts/planner_table.py --bin target/release --profile h100 MODEL[,FLAG…]:8GiB,50% …
+
+A row is a graph in a memory, which is a size or a part of the peak that it has with no plan. `bound` is what no plan goes below that
+runs the ops in the order of the one found; `plan` is the plan's step, and how many times the bound that is.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pages
+
+ROOT = Path(__file__).resolve().parent.parent
+ROWS = [
+    f"{ROOT / 'testdata' / 'resnet50_2000_b1.meta'}:4GiB,2GiB",
+    f"{ROOT / 'testdata' / 'deeplabv3plus_513_b16.meta'}:16GiB,8GiB,4GiB",
+]
+PROFILES = ["v100-pcie3", "v100-nvlink2"]
+NO_END = 1 << 50
+
+
+def children_seconds():
+    """What processors have spent on all processes that this one started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def tune(program, model, profile, memory, effort):
+    path, *flags = model.split(",")
+    command = [program, path, *flags, "--json", "--device-profile", profile, "--memory-ratio", "1", "--gpu-mem", str(memory), "--effort", str(effort)]
+    before = children_seconds()
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode not in (0, 3):
+        raise SystemExit(f"planner_table.py: {' '.join(command)}: exit status {done.returncode}\n{done.stderr.strip()}")
+    return json.loads(done.stdout) | {"cpu_seconds": children_seconds() - before}
+
+
+def bytes_of(program, model, profile, memory):
+    """A size as it is given; of a part, that part of the peak."""
+    if not memory.endswith("%"):
+        return memory
+    return int(tune(program, model, profile, NO_END, 1)["peak_before"] * float(memory[:-1]) / 100)
+
+
+def milliseconds(seconds):
+    return f"{seconds * 1e3:,.0f}" if seconds is not None else "-"
+
+
+def planned(report):
+    if report["verdict"] != "fits_with_swapping":
+        return {"fits": "fits as it is"}.get(report["verdict"], "no plan"), "-"
+    after, bound = report["step_seconds_after"], report["step_bound_seconds"]
+    above = f" ({after / bound:.2f}x)" if bound else ""
+    tight = ", tight" if report["is_tight"] else ""
+    return f"{milliseconds(after)}{above}{tight}", f"{report['cpu_seconds']:.1f}"
+
+
+def rows(program, models, profiles, efforts):
+    for model in models:
+        name, _, memories = model.rpartition(":")
+        for memory in memories.split(","):
+            for profile in profiles:
+                size = bytes_of(program, name, profile, memory)
+                reports = [tune(program, name, profile, size, effort) for effort in efforts]
+                bounds = [report["step_bound_seconds"] for report in reports if report["step_bound_seconds"]]
+                cells = [cell for report in reports for cell in planned(report)]
+                stem = Path(name.split(",")[0]).stem
+                before = milliseconds(reports[0]["step_seconds_before"])
+                computing = milliseconds(reports[0]["floors"]["step_seconds"])
+                # Each plan has an order of its own; the lowest of the bounds holds for all of them.
+                yield [stem, memory, profile, before, computing, milliseconds(min(bounds, default=None)), *cells]
+
+
+def table(lines, efforts):
+    heads = ["graph", "memory", "profile", "as it is", "computing", "bound"]
+    for effort in efforts:
+        heads += [f"plan, `--effort {effort:g}`", "CPU s"]
+    yield "| " + " | ".join(heads) + " |"
+    yield "|---|--:|---|" + "--:|" * (len(heads) - 3)
+    for line in lines:
+        yield "| " + " | ".join(line) + " |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=ROWS, metavar="MODEL[,FLAG…]:MEMORY,…")
+    parser.add_argument("--bin", default=str(ROOT / "target/release"), help="where lms-tune is [%(default)s]")
+    parser.add_argument("--profile", action="append", help="may be given several times [v100-pcie3, v100-nvlink2]")
+    parser.add_argument("--effort", action="append", type=float, help="may be given several times [1]")
+    parser.add_argument("--write", metavar="FILE", help="put the table into this page")
+    args = parser.parse_args()
+    program = str(Path(args.bin).resolve() / "lms-tune")
+    efforts = args.effort or [1.0]
+    lines = []
+    for line in table(rows(program, args.models, args.profile or PROFILES, efforts), efforts):
+        print(line, flush=True)
+        lines.append(line)
+    if args.write:
+        pages.write(args.write, "planner_table.py", "\n" + "\n".join(lines) + "\n\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
