@@ -195,6 +195,45 @@ fn no_size_is_guessed() {
     fail(1, &["testdata/mnist_cnn_bN_sgd.meta", "--gpu-mem", "1GiB"], message);
 }
 
+/// Sparse gradients, labels of any number: their sizes are bounded, and the report says so.
+#[test]
+fn sizes_that_the_data_decides_are_bounded() {
+    for name in ["gpt_32_b4", "static_lstm_12_b8", "dynamic_rnn_20_b4", "ctc_48_b4"] {
+        let report = json(0, &[&format!("testdata/{name}.meta"), "--gpu-mem", "1GiB"]);
+        assert_eq!(report["verdict"], "fits", "{name}");
+        assert!(bytes(&report, "bounded_tensors") > 0, "{name}");
+    }
+    assert_eq!(bytes(&json(0, &[MNIST, "--gpu-mem", "1GiB"]), "bounded_tensors"), 0);
+}
+
+/// What a loop pushes is there as often as it runs.
+#[test]
+fn stacks_grow_with_the_iterations() {
+    let peak = |flags: &[&str]| {
+        let model = ["testdata/dynamic_rnn_20_b4.meta", "--gpu-mem", "1GiB"];
+        bytes(&json(0, &[&model[..], flags].concat()), "peak_before")
+    };
+    let [found, short, long] = [peak(&[]), peak(&["--iterations", "5"]), peak(&["--iterations", "80"])];
+    assert!(short < found && 2 * found < long, "{short}, {found}, {long}");
+    assert_eq!(found, peak(&["--iterations", "20"]));
+    assert_eq!(long, peak(&["--iterations", "5", "--iterations", "rnn/while/while_context=80"]));
+    fail(2, &["testdata/dynamic_rnn_20_b4.meta", "--gpu-mem", "1GiB", "--iterations", "0"], "LOOP=N");
+}
+
+/// What TensorFlow computes beforehand is swapped all the same, and may be waited for.
+#[test]
+fn constants_are_swapped_too() {
+    let directory = TempDir::new().unwrap();
+    let plan = directory.path().join("plan.json").display().to_string();
+    for name in ["static_lstm_12_b8", "gpt_32_b4", "efficientnet_64_b2", "bert_32_b8"] {
+        let model = format!("testdata/{name}.meta");
+        let flags = ["--sync-mode", "3", "--dry-run", "--quiet", "--plan-out", &plan];
+        let rewritten = tool("lms-rewrite", &[&[&*model], &flags[..]].concat());
+        assert!(rewritten.status.success(), "{name}: {}", stderr(&rewritten));
+        json(0, &[&model, "--gpu-mem", "1GiB", "--plan", &plan]);
+    }
+}
+
 #[test]
 fn wrong_budgets_and_profiles() {
     fail(2, &[MNIST, "--gpu-mem", "0"], "without memory");

@@ -1,12 +1,14 @@
 //! Flags for what a file does not say about its graph.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args;
 
 use super::Failure;
 use crate::graph::Graph;
 use crate::pipeline::AnalysisOptions;
+use crate::plan::Iterations;
 use crate::shape::{Dimensions, DimensionsError, GivenShape, GivenShapes};
 
 /// What a file does not say about its graph.
@@ -20,6 +22,10 @@ pub struct GraphArgs {
     /// Shape of a placeholder, as images=1x2000x2000x3; may be given several times
     #[arg(long = "shape", value_name = "NAME=SHAPE")]
     pub shapes: Vec<GivenShape>,
+
+    /// How often loops run where the graph does not tell: N for all, LOOP=N for one by the name of its frame; may be given several times
+    #[arg(long, value_name = "N|LOOP=N")]
+    pub iterations: Vec<GivenTimes>,
 
     /// TensorFlow's library, or a directory that holds it; asked for the sizes that the file leaves open [default: found
     /// in the active virtualenv, python3's packages, or where a C archive is installed]
@@ -35,6 +41,30 @@ pub struct GraphArgs {
     pub op_defs: Option<PathBuf>,
 }
 
+/// How often a loop runs, or all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenTimes {
+    frame: Option<String>,
+    times: u64,
+}
+
+impl FromStr for GivenTimes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GivenTimes, String> {
+        let (frame, times) = match text.rsplit_once('=') {
+            Some((frame, times)) => (Some(frame.to_string()).filter(|frame| !frame.is_empty()), times),
+            None => (None, text),
+        };
+        let times = times.parse().ok().filter(|times| (1..=MOST_TIMES).contains(times));
+        let times = times.ok_or_else(|| format!("expected N or LOOP=N, N from 1 to {MOST_TIMES}"))?;
+        Ok(GivenTimes { frame, times })
+    }
+}
+
+/// The most iterations that can be given.
+const MOST_TIMES: u64 = 1 << 24;
+
 impl GraphArgs {
     /// What is said of the graph.
     pub fn analysis(&self) -> AnalysisOptions {
@@ -42,6 +72,7 @@ impl GraphArgs {
             shapes: self.given_shapes(),
             train_ops: self.train_ops.clone(),
             tensorflow: self.tensorflow.clone(),
+            iterations: self.given_iterations(),
         }
     }
 
@@ -66,6 +97,18 @@ impl GraphArgs {
             status.error(format!("{flag}: {error}"))
         })?;
         Ok(GraphArgs { batch_size: given.batch_size, shapes: given.shapes, ..self.clone() })
+    }
+
+    /// How often loops run, as far as that was given.
+    pub fn given_iterations(&self) -> Iterations {
+        let mut given = Iterations::default();
+        for GivenTimes { frame, times } in &self.iterations {
+            match frame {
+                Some(frame) => given.named.push((frame.clone(), *times)),
+                None => given.others = Some(*times),
+            }
+        }
+        given
     }
 
     /// The shapes that were given.

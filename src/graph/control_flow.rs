@@ -16,7 +16,7 @@ use super::{Graph, NodeId, TensorId};
 const MOST_INPUTS: usize = 16;
 
 /// A frame: the top level, or the body of one loop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameId(u32);
 
 impl FrameId {
@@ -83,6 +83,11 @@ impl ControlFlow {
     /// The frame that a node's readers run in: another than its own for `Enter` and `Exit`.
     pub fn output_frame(&self, node: NodeId) -> FrameId {
         self.output_frames[node.index()]
+    }
+
+    /// The frame around a loop; the top level is around itself.
+    pub fn around(&self, frame: FrameId) -> FrameId {
+        self.parents.get(frame.0 as usize).copied().unwrap_or(FrameId::TOP)
     }
 
     /// When a node is alive, provided that its loop, if it is in one, does a further iteration.

@@ -6,7 +6,7 @@ use super::in_turn::fit_in_turn;
 use super::{Budget, Error, Fit, Simulated, StepFit, host_device};
 use crate::graph::Device;
 use crate::plan::tflms::{self, Parameters};
-use crate::plan::{Analysis, Plan};
+use crate::plan::{Analysis, Iterations, Plan};
 use crate::shape::GivenShapes;
 use crate::tune::{Strategy, StrategyError, tune};
 
@@ -19,6 +19,8 @@ pub struct AnalysisOptions {
     pub train_ops: Vec<String>,
     /// TensorFlow's library, or a folder that holds it; none: it is looked for. It is opened only if it must be asked.
     pub tensorflow: Option<PathBuf>,
+    /// How often loops run, where the graph does not tell.
+    pub iterations: Iterations,
 }
 
 impl Analysis<'_> {

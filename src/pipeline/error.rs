@@ -11,7 +11,7 @@ use crate::rewrite::RewriteError;
 #[cfg(feature = "tensorflow")]
 use crate::runtime::{InferError, RuntimeError};
 use crate::shape::SizeOverflow;
-use crate::simulate::UnknownSizes;
+use crate::simulate::Unpredictable;
 use crate::tune::StrategyError;
 use crate::verify::VerifyError;
 
@@ -107,9 +107,9 @@ pub enum Error {
     #[cfg(feature = "tensorflow")]
     #[error(transparent)]
     Shapes(#[from] About<InferError>),
-    /// The sizes of tensors that decide are unknown.
+    /// The sizes of tensors that decide are unknown, or how often loops run.
     #[error(transparent)]
-    UnknownSizes(#[from] UnknownSizes),
+    Unpredictable(#[from] Unpredictable),
     /// A plan that is none.
     #[error(transparent)]
     Plan(#[from] PlanError),

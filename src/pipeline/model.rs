@@ -145,7 +145,8 @@ impl Model {
         options: &AnalysisOptions,
         (shapes, sizes): (Shapes, Sizes),
     ) -> Result<Analysis<'a>, Error> {
-        Ok(Analysis::with_step(graph, self.step(graph, &options.train_ops)?, shapes, sizes))
+        let analysis = Analysis::with_step(graph, self.step(graph, &options.train_ops)?, shapes, sizes);
+        Ok(analysis.with_iterations(options.iterations.clone()))
     }
 
     /// The shapes of all tensors: those in the file, and, where something was given or the file has none at all, what TensorFlow

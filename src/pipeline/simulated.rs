@@ -4,7 +4,7 @@ use super::{Budget, Error};
 use crate::cost::{CostSource, Costs, DeviceProfile};
 use crate::order::Placement;
 use crate::plan::Analysis;
-use crate::simulate::{Machine, OpCost, Outline, UnknownSizes};
+use crate::simulate::{Machine, OpCost, Outline, Unpredictable};
 use crate::tune::{Strategy, Tuning, least_budget, tune};
 
 /// A graph with all that its steps are simulated from.
@@ -47,7 +47,7 @@ impl<'a> Simulated<'a> {
     /// # Errors
     ///
     /// If sizes that matter are unknown.
-    pub fn outline(&self) -> Result<Outline<'_>, UnknownSizes> {
+    pub fn outline(&self) -> Result<Outline<'_>, Unpredictable> {
         let costs = &self.costs;
         Outline::new(self.analysis, &self.placement, |node| OpCost {
             seconds: costs.seconds(node),

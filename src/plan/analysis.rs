@@ -23,6 +23,26 @@ pub struct Analysis<'a> {
     pub shapes: Shapes,
     /// The bytes of all tensors.
     pub sizes: Sizes,
+    /// How often loops run, where that was given.
+    pub iterations: Iterations,
+}
+
+/// How often loops run, as somebody says who knows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Iterations {
+    /// All that are not named.
+    pub others: Option<u64>,
+    /// Some, by the names of their frames.
+    pub named: Vec<(String, u64)>,
+}
+
+impl Iterations {
+    /// How often a loop runs, if that was given.
+    pub fn of(&self, frame: &str) -> Option<u64> {
+        // The last one given counts.
+        let named = self.named.iter().rev().find(|(name, _)| name == frame);
+        named.map(|&(_, times)| times).or(self.others)
+    }
 }
 
 impl<'a> Analysis<'a> {
@@ -42,6 +62,7 @@ impl<'a> Analysis<'a> {
             effects: Effects::of(graph),
             shapes,
             sizes,
+            iterations: Iterations::default(),
         }
     }
 
@@ -54,6 +75,11 @@ impl<'a> Analysis<'a> {
     pub fn name_of_run(&self, run: usize) -> String {
         let names: Vec<&str> = self.step.targets(run).iter().map(|&node| self.graph.name(node)).collect();
         names.join(", ")
+    }
+
+    /// The same where it is known how often loops run.
+    pub fn with_iterations(self, iterations: Iterations) -> Analysis<'a> {
+        Analysis { iterations, ..self }
     }
 
     /// Whether an op may be made to wait for another one that it did not need, as far as effects and the runs of other train ops go: no

@@ -18,7 +18,7 @@ mod without;
 
 use serde::{Deserialize, Serialize};
 
-pub use analysis::Analysis;
+pub use analysis::{Analysis, Iterations};
 pub use digest::graph_digest;
 pub use draft::{Draft, NodeOrder, OpRecomputation, TensorSwap, TensorUse, UnknownName};
 pub use eligible::{NotSwappable, movable, returnable, swappable};

@@ -6,9 +6,11 @@
 
 use std::env;
 use std::ffi::{CStr, CString, c_char};
+use std::fs::OpenOptions;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL, Symbol};
 
@@ -82,6 +84,13 @@ impl TensorFlow {
         let tensorflow: &'static TensorFlow = Box::leak(Box::new(found));
         *opened = Some(tensorflow);
         Ok(tensorflow)
+    }
+
+    /// Lets TensorFlow say what it likes on standard error. Without it, and unless `TF_CPP_MIN_LOG_LEVEL` is set, it says nothing but why it ends the process.
+    ///
+    /// To be called before [`TensorFlow::open`]: a library that is loaded has its level.
+    pub fn let_speak() {
+        SPEAKS.store(true, Ordering::Relaxed);
     }
 
     /// The library that was loaded.
@@ -158,24 +167,47 @@ fn load(path: &Path) -> Result<TensorFlow, RuntimeError> {
     let link_directory = link_directory.map_err(|source| RuntimeError::Link { source })?;
     let link = link_directory.path().join(format!("libtensorflow{}", env::consts::DLL_SUFFIX));
     std::os::unix::fs::symlink(&path, link).map_err(|source| RuntimeError::Link { source })?;
-    prepare_environment(link_directory.path());
+    let speaks = SPEAKS.load(Ordering::Relaxed);
+    prepare_environment(link_directory.path(), speaks);
 
-    let library = dynamic_library(&path)?;
+    let library = match speaks {
+        true => dynamic_library(&path)?,
+        // What its initializers say no log level holds back.
+        false => without_stderr(|| dynamic_library(&path))?,
+    };
     let (version, functions) = check(&path, library)?;
     tensorflow::library::load().map_err(|reason| RuntimeError::NotLoadable { path: path.clone(), reason })?;
     Ok(TensorFlow { path, version, functions })
 }
 
+/// Whether TensorFlow may say more than errors.
+static SPEAKS: AtomicBool = AtomicBool::new(false);
+
+/// Calls with standard error going nowhere.
+fn without_stderr<T>(call: impl FnOnce() -> T) -> T {
+    let kept = rustix::io::dup(std::io::stderr()).ok();
+    let nowhere = kept.as_ref().and_then(|_| OpenOptions::new().write(true).open("/dev/null").ok());
+    let is_silent = nowhere.is_some_and(|nowhere| rustix::stdio::dup2_stderr(nowhere).is_ok());
+    let result = call();
+    if let Some(kept) = kept.filter(|_| is_silent) {
+        // If that fails, nobody can be told.
+        let _ = rustix::stdio::dup2_stderr(kept);
+    }
+    result
+}
+
 /// Tells the crate where its link is, and TensorFlow to keep its chatter to itself.
-fn prepare_environment(link_directory: &Path) {
+fn prepare_environment(link_directory: &Path, speaks: bool) {
     const LOG_LEVEL: &str = "TF_CPP_MIN_LOG_LEVEL";
-    const WARNINGS: &str = "1";
+    const EVERYTHING: &str = "0";
+    // What goes wrong comes back as an error anyway.
+    const NOTHING: &str = "3";
     // SAFETY: Rust's own readers of the environment are locked out while it changes. No TensorFlow runs yet, and `open`
     // asks its caller for no other reader in C.
     unsafe {
         env::set_var("TENSORFLOW_DIR", link_directory);
         if env::var_os(LOG_LEVEL).is_none() {
-            env::set_var(LOG_LEVEL, WARNINGS);
+            env::set_var(LOG_LEVEL, if speaks { EVERYTHING } else { NOTHING });
         }
     }
 }

@@ -1,12 +1,15 @@
 //! How large each tensor is.
 //!
-//! Shapes come from the file (`_output_shapes`) or from TensorFlow's own inference. A size that neither gives is unknown:
-//! it is counted and named, and nothing ever takes its place.
+//! Shapes come from the file (`_output_shapes`) or from TensorFlow's own inference. A size that neither gives, because the data of a step
+//! decides it, is counted as what it is at most (`bounds`) and named as bounded. Where nothing bounds it, it is unknown: it is counted
+//! and named, and nothing ever takes its place.
 
+mod bounds;
 mod dimensions;
 mod given;
 mod parameters;
 
+pub use bounds::{LargestValue, largest_value};
 pub use dimensions::{Dimensions, DimensionsError, ParseDimensionsError};
 pub use given::{Declared, GivenShape, GivenShapeError, GivenShapes, ParseShapeError, PlaceholderShapes};
 pub use parameters::learning_parameter_bytes;
@@ -17,9 +20,15 @@ use crate::ops::only_resizes;
 /// The dimensions of a tensor, -1 for each unknown one; none if even their number is unknown.
 pub type Shape = Option<Box<[i64]>>;
 
-/// A tensor whose size is more than memory can be.
+/// The most bytes that all tensors of a graph may have together: a pebibyte. Sums and products of sizes stay far from 64 bits.
+pub const MOST_BYTES: u64 = 1 << 50;
+
+/// A tensor whose size, with those before it, is more than memory can be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("tensor {tensor} has the shape {shape:?}: that many bytes do not fit in 64 bits")]
+#[error(
+    "tensor {tensor} has the shape {shape:?}: with it the graph's tensors have more than {} TiB, more than any memory",
+    MOST_BYTES >> 40
+)]
 pub struct SizeOverflow {
     /// The tensor, `node:output`.
     pub tensor: String,
@@ -126,6 +135,7 @@ impl Shapes {
 #[derive(Debug, Clone)]
 pub struct Sizes {
     bytes: Vec<Option<u64>>,
+    bounded: Vec<TensorId>,
     unknown: Vec<TensorId>,
 }
 
@@ -134,19 +144,29 @@ impl Sizes {
     ///
     /// # Errors
     ///
-    /// If a tensor would have more than 2⁶⁴ bytes.
+    /// If all tensors together would have more than [`MOST_BYTES`].
     pub fn of(graph: &Graph, shapes: &Shapes) -> Result<Sizes, SizeOverflow> {
-        let mut sizes = Sizes { bytes: Vec::with_capacity(graph.tensor_count()), unknown: Vec::new() };
+        let mut sizes = Sizes {
+            bytes: Vec::with_capacity(graph.tensor_count()),
+            bounded: Vec::new(),
+            unknown: Vec::new(),
+        };
+        let mut left = MOST_BYTES;
+        let mut bytes_of = |tensor: TensorId, element: u64, shape: &[i64]| {
+            let product = shape.iter().try_fold(element, |product, &size| product.checked_mul(size as u64));
+            let taken = product.and_then(|bytes| Some((bytes, left.checked_sub(bytes)?)));
+            let (bytes, rest) = taken.ok_or_else(|| SizeOverflow {
+                tensor: graph.tensor_name(tensor).to_string(),
+                shape: shape.to_vec(),
+            })?;
+            left = rest;
+            Ok(bytes)
+        };
         for tensor in graph.tensor_ids() {
             let element = graph.output_type(tensor).dtype.size_in_bytes();
-            let bytes = match (element, shapes.get(tensor)) {
+            sizes.bytes.push(match (element, shapes.get(tensor)) {
                 (Some(element), Some(shape)) if shape.iter().all(|&size| size >= 0) => {
-                    let product =
-                        shape.iter().try_fold(element, |product, &size| product.checked_mul(size as u64));
-                    Some(product.ok_or_else(|| SizeOverflow {
-                        tensor: graph.tensor_name(tensor).to_string(),
-                        shape: shape.to_vec(),
-                    })?)
+                    Some(bytes_of(tensor, element, shape)?)
                 }
                 // Strings, resources and variants have no size that a shape could tell.
                 (None, _) => None,
@@ -154,13 +174,26 @@ impl Sizes {
                     sizes.unknown.push(tensor);
                     None
                 }
-            };
-            sizes.bytes.push(bytes);
+            });
+        }
+        if !sizes.unknown.is_empty() {
+            let bounds = bounds::upper_bounds(graph, shapes);
+            let unknown = std::mem::take(&mut sizes.unknown);
+            for tensor in unknown {
+                let element = graph.output_type(tensor).dtype.size_in_bytes();
+                match (element, bounds.get(&tensor)) {
+                    (Some(element), Some(most)) => {
+                        sizes.bytes[tensor.index()] = Some(bytes_of(tensor, element, most)?);
+                        sizes.bounded.push(tensor);
+                    }
+                    _ => sizes.unknown.push(tensor),
+                }
+            }
         }
         Ok(sizes)
     }
 
-    /// The bytes of a tensor, if its shape is known in full.
+    /// The bytes of a tensor, if its shape is known in full, or what it has at most.
     pub fn bytes(&self, tensor: TensorId) -> Option<u64> {
         self.bytes[tensor.index()]
     }
@@ -171,6 +204,11 @@ impl Sizes {
         only_resizes(graph.op(node).name())
             && size(graph.data_inputs(node).first().copied())
                 .is_some_and(|bytes| size(graph.outputs(node).next()) == Some(bytes))
+    }
+
+    /// The tensors whose bytes are what they have at most: only the data of a step decides how many it is.
+    pub fn bounded(&self) -> &[TensorId] {
+        &self.bounded
     }
 
     /// The tensors of numbers whose size is unknown.

@@ -45,8 +45,9 @@ fn add_run(outline: &Outline, node: NodeId, origin: Origin, ops: &mut Vec<Op>, t
     for tensor in graph.outputs(node) {
         let content_bytes = output_bytes(outline.analysis, node, tensor).unwrap_or(0);
         tensors.push(Tensor {
-            bytes: in_chunks(content_bytes),
-            content_bytes,
+            bytes: outline.loops.bytes(tensor, in_chunks(content_bytes)),
+            // A copy of it goes in each iteration.
+            content_bytes: content_bytes.saturating_mul(outline.loops.times(node)),
             place: outline.placement.output(tensor),
             buffer: buffer(graph, sizes, node, tensor),
             uses: 0,
@@ -158,9 +159,15 @@ impl<'a> Builder<'a> {
                 builder.recomputed.get(&(tensor, node)).map(|&again| Substitute::Recomputation(again))
             })
         });
+        for &kept in self.outline.loops.taken(node) {
+            if self.outline.number(self.outline.analysis.graph.producer(kept)).is_some() {
+                self.read(op, self.numbers[kept.index()]);
+            }
+        }
         for swap in self.waiting.remove(&node).unwrap_or_default() {
-            let swap_out = self.swap_out(swap);
-            self.wait(op, swap_out);
+            if let Some(swap_out) = self.swap_out(swap) {
+                self.wait(op, swap_out);
+            }
         }
     }
 
@@ -204,12 +211,13 @@ impl<'a> Builder<'a> {
             let wanted = self.outline.placement.inputs(node)[slot];
             let ((maker, made), copy) = match from {
                 Some(Substitute::SwapIn(which)) => {
-                    (self.swapped(tensor, which), Origin::SwapIn(tensor, which))
+                    (self.swapped(maker, tensor, which), Origin::SwapIn(tensor, which))
                 }
-                Some(Substitute::Recomputation(again)) => {
+                // What is the same in each step does not run again.
+                Some(Substitute::Recomputation(again)) if self.again[again as usize] != NONE => {
                     (self.made_again(tensor, again), Origin::Copy(tensor))
                 }
-                None => ((maker, self.numbers[tensor.index()]), Origin::Copy(tensor)),
+                _ => ((maker, self.numbers[tensor.index()]), Origin::Copy(tensor)),
             };
             let (maker, made) = self.brought(maker, made, wanted, copy);
             self.edges.push((maker, op));
@@ -335,34 +343,38 @@ impl<'a> Builder<'a> {
         self.edges.push((before, op));
     }
 
-    /// The op on the host that has the tensor once it is out.
-    fn swap_out(&mut self, swap: u32) -> u32 {
+    /// The op on the host that has the tensor once it is out; none if no step makes the tensor.
+    fn swap_out(&mut self, swap: u32) -> Option<u32> {
         if let Some(&op) = self.swap_outs.get(&swap) {
-            return op;
+            return Some(op);
         }
         let tensor = self.draft.swaps[swap as usize].tensor;
+        // Who waits for a constant may come before all who read it.
+        self.keep_constant(tensor);
+        let maker = self.maker(tensor)?;
         let number = self.numbers[tensor.index()];
-        let Some(maker) = self.maker(tensor) else { return NONE };
         let (copy, on_host) = self.brought(maker, number, Place::Host, Origin::Copy(tensor));
         let op = self.pass_on(Origin::SwapOut(tensor), copy, on_host);
         self.swap_outs.insert(swap, op);
-        op
+        Some(op)
     }
 
-    /// The op on the host that gives a tensor back, and what it gives: the executor copies that to where it is read.
-    fn swapped(&mut self, tensor: TensorId, which: u32) -> (u32, u32) {
+    /// The op on the host that gives a tensor back, and what it gives: the executor copies that to where it is read. `maker` makes the
+    /// tensor.
+    fn swapped(&mut self, maker: u32, tensor: TensorId, which: u32) -> (u32, u32) {
         let swap = self.swap_of[&tensor];
         if let Some(&keeper) = self.keepers.get(&(swap, which)) {
             return (keeper, self.ops[keeper as usize].first_tensor);
         }
         let draft = self.draft;
         let number = self.numbers[tensor.index()];
-        let (maker, on_host) = if draft.swaps[swap as usize].waiting.is_empty() {
-            let maker = self.maker(tensor).unwrap_or(NONE);
-            self.brought(maker, number, Place::Host, Origin::Copy(tensor))
-        } else {
-            let op = self.swap_out(swap);
-            (op, self.ops[op as usize].first_tensor)
+        let swap_out = match draft.swaps[swap as usize].waiting.is_empty() {
+            true => None,
+            false => self.swap_out(swap),
+        };
+        let (maker, on_host) = match swap_out {
+            Some(op) => (op, self.ops[op as usize].first_tensor),
+            None => self.brought(maker, number, Place::Host, Origin::Copy(tensor)),
         };
         let keeper = self.pass_on(Origin::Swap(tensor, which), maker, on_host);
         for &trigger in &draft.swaps[swap as usize].uses[which as usize].triggers {

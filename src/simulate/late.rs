@@ -5,7 +5,30 @@
 
 use std::collections::HashMap;
 
-use crate::graph::{Graph, NodeId, Rows};
+use crate::graph::{ControlFlow, FrameId, Graph, NodeId, Rows};
+
+/// What leaves a loop comes behind its body, which is gone through once: without the edges back, nothing in the graph would say so.
+fn ends_of_loops(
+    graph: &Graph,
+    flow: &ControlFlow,
+    is_run: impl Fn(NodeId) -> bool,
+) -> Vec<(NodeId, NodeId)> {
+    let mut loops: HashMap<FrameId, (Vec<NodeId>, Vec<NodeId>)> = HashMap::new();
+    for node in graph.node_ids().filter(|&node| flow.frame(node) != FrameId::TOP && is_run(node)) {
+        let (ends, exits) = match graph.op(node).name() {
+            "NextIteration" | "RefNextIteration" | "StackPush" | "StackPushV2" => (Some(node), None),
+            "Exit" | "RefExit" => (None, Some(node)),
+            _ => continue,
+        };
+        let of_loop = loops.entry(flow.frame(node)).or_default();
+        of_loop.0.extend(ends);
+        of_loop.1.extend(exits);
+    }
+    let pairs = loops.into_values().flat_map(|(ends, exits)| {
+        exits.into_iter().flat_map(move |exit| ends.clone().into_iter().map(move |end| (end, exit)))
+    });
+    pairs.collect()
+}
 
 /// How many ops a constant waits for; of more, which are seldom, the others count for nothing, so that edges stay few.
 const MOST_WAITS: usize = 32;
@@ -21,7 +44,7 @@ pub(super) struct Late {
 
 impl Late {
     /// Finds them; `constant` says of each node whether it is constant, `runs` whether a step runs it.
-    pub fn of(graph: &Graph, constant: &[bool], runs: impl Fn(NodeId) -> bool) -> Late {
+    pub fn of(graph: &Graph, flow: &ControlFlow, constant: &[bool], runs: impl Fn(NodeId) -> bool) -> Late {
         let is_there = |node: NodeId| node.index() < graph.len();
         let is_constant = |node: NodeId| is_there(node) && constant[node.index()];
         let is_run = |node: NodeId| is_there(node) && !constant[node.index()] && runs(node);
@@ -42,6 +65,7 @@ impl Late {
                 edges.extend(through.map(|&before| (before, node)));
             }
         }
+        edges.extend(ends_of_loops(graph, flow, is_run));
         edges.sort_unstable();
         edges.dedup();
         let rows = |entry: fn(&(NodeId, NodeId)) -> (usize, NodeId)| {

@@ -11,6 +11,7 @@ mod floors;
 mod initial;
 mod late;
 mod liveness;
+mod loops;
 mod outcome;
 mod outline;
 mod persistent;
@@ -21,8 +22,9 @@ pub use by_levels::{LevelModel, LevelPeak, peak_by_levels, usable_bytes};
 pub use executor::simulate;
 pub use floors::{Floors, floors};
 pub use liveness::Liveness;
+pub use loops::{LoopTimes, UnknownIterations};
 pub use outcome::{GpuOutcome, Holder, NoObserver, Observer, OutOfMemory, Outcome, Piece};
-pub use outline::{OpCost, Outline, UnknownSizes};
+pub use outline::{OpCost, Outline, UnknownSizes, Unpredictable};
 pub use pool::{CHUNK_BYTES, Chunk, Pool, in_chunks};
 pub use program::{Buffer, Origin, Program};
 

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use super::builder::Runs;
 use super::initial::Beginning;
 use super::late::Late;
+use super::loops::{LoopTimes, Loops, UnknownIterations};
 use super::persistent::Persistent;
 use super::program::{Buffer, NONE, buffer};
 use super::{Liveness, constants};
@@ -30,6 +31,7 @@ pub struct Outline<'a> {
     /// For each node its place in `order`.
     pub(super) place_of: Vec<u32>,
     pub(super) late: Late,
+    pub(super) loops: Loops,
     pub(super) seconds: Vec<f64>,
     pub(super) workspace_bytes: Vec<u64>,
     pub(super) persistent: Vec<Vec<u64>>,
@@ -47,11 +49,17 @@ enum Kind {
 /// Tensors whose size somebody must say before memory can be simulated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the sizes of {count} tensors that a step keeps on a GPU are unknown ({}{}); give the free sizes of the graph's \
-     placeholders with --batch-size or --shape{}",
+    "the sizes of {count} tensors that a step keeps on a GPU are unknown ({}{}); {}",
     examples.join(", "),
     if *count > examples.len() { ", …" } else { "" },
-    if placeholders.is_empty() { String::new() } else { format!(": {}", placeholders.join(", ")) }
+    match (placeholders.is_empty(), deciding) {
+        (true, Some(op)) => format!("only the data decides what {op} makes, and no shape bounds it: there is no verdict without"),
+        (true, None) => "give the free sizes of the graph's placeholders with --batch-size or --shape".to_string(),
+        (false, _) => format!(
+            "give the free sizes of the graph's placeholders with --batch-size or --shape: {}",
+            placeholders.join(", ")
+        ),
+    }
 )]
 pub struct UnknownSizes {
     /// How many there are.
@@ -60,6 +68,19 @@ pub struct UnknownSizes {
     pub examples: Vec<String>,
     /// The placeholders that leave sizes open, with what is known of their shapes.
     pub placeholders: Vec<String>,
+    /// An op, with its kind, that makes what is unknown of what is known.
+    pub deciding: Option<String>,
+}
+
+/// What somebody must say before a step can be simulated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unpredictable {
+    /// How large tensors are.
+    #[error(transparent)]
+    Sizes(#[from] UnknownSizes),
+    /// How often loops run.
+    #[error(transparent)]
+    Iterations(#[from] UnknownIterations),
 }
 
 /// How many tensors a message names.
@@ -79,12 +100,12 @@ impl<'a> Outline<'a> {
     ///
     /// # Errors
     ///
-    /// If sizes that matter are unknown.
+    /// If sizes that matter are unknown, or how often loops run.
     pub fn new(
         analysis: &'a Analysis<'a>,
         placement: &'a Placement,
         cost: impl Fn(NodeId) -> OpCost,
-    ) -> Result<Outline<'a>, UnknownSizes> {
+    ) -> Result<Outline<'a>, Unpredictable> {
         Outline::of(analysis, placement, cost, Kind::Step)
     }
 
@@ -93,7 +114,7 @@ impl<'a> Outline<'a> {
         analysis: &'a Analysis<'a>,
         placement: &'a Placement,
         cost: impl Fn(NodeId) -> OpCost,
-    ) -> Result<Outline<'a>, UnknownSizes> {
+    ) -> Result<Outline<'a>, Unpredictable> {
         Outline::of(analysis, placement, cost, Kind::Initializer)
     }
 
@@ -102,21 +123,29 @@ impl<'a> Outline<'a> {
         placement: &'a Placement,
         cost: impl Fn(NodeId) -> OpCost,
         kind: Kind,
-    ) -> Result<Outline<'a>, UnknownSizes> {
+    ) -> Result<Outline<'a>, Unpredictable> {
         let graph = analysis.graph;
         let liveness = Liveness::of(graph, true);
         let constant = constants::constant_ops(analysis, placement);
         let runs = |node: NodeId| {
             analysis.step.contains(node) && !liveness.is_dead_op(node) && !constant[node.index()]
         };
-        let late = Late::of(graph, &constant, runs);
+        let late = Late::of(graph, &analysis.flow, &constant, runs);
         let order = listing(graph, &late, runs);
         let mut place_of = vec![NONE; graph.len()];
         for (place, node) in order.iter().enumerate() {
             place_of[node.index()] = place as u32;
         }
         check_sizes(analysis, placement, &order)?;
-        let costs: Vec<OpCost> = order.iter().map(|&node| cost(node)).collect();
+        let loops = match kind {
+            Kind::Step => Loops::of(analysis, placement, |node| place_of[node.index()] != NONE)?,
+            Kind::Initializer => Loops::default(),
+        };
+        let costs = order.iter().map(|&node| {
+            let once = cost(node);
+            OpCost { seconds: once.seconds * loops.times(node) as f64, ..once }
+        });
+        let costs: Vec<OpCost> = costs.collect();
         let mut outline = Outline {
             analysis,
             placement: Cow::Borrowed(placement),
@@ -128,6 +157,7 @@ impl<'a> Outline<'a> {
             liveness,
             place_of,
             late,
+            loops,
             seconds: costs.iter().map(|cost| cost.seconds).collect(),
             workspace_bytes: costs.iter().map(|cost| cost.workspace_bytes).collect(),
             order,
@@ -173,6 +203,7 @@ impl<'a> Outline<'a> {
             liveness: self.liveness.clone(),
             place_of: self.place_of.clone(),
             late: self.late.clone(),
+            loops: self.loops.clone(),
             seconds: self.seconds.clone(),
             workspace_bytes: self.workspace_bytes.clone(),
             order: self.order.clone(),
@@ -219,6 +250,23 @@ impl<'a> Outline<'a> {
     /// The seconds that an op of the step takes on its device.
     pub fn seconds(&self, node: NodeId) -> f64 {
         self.number(node).map_or(0.0, |op| self.seconds[op as usize])
+    }
+
+    /// The loops that keep something from iteration to iteration, and how often they run.
+    pub fn loops(&self) -> &[LoopTimes] {
+        &self.loops.found
+    }
+
+    /// How many tensors a step keeps on a GPU of which it is only known how large they are at most.
+    pub fn bounded_tensors(&self) -> usize {
+        let Analysis { graph, sizes, .. } = self.analysis;
+        let is_kept = |&&tensor: &&TensorId| {
+            let producer = graph.producer(tensor);
+            self.number(producer).is_some()
+                && self.placement.output(tensor) != Place::Host
+                && matches!(buffer(graph, sizes, producer, tensor), Buffer::Own | Buffer::DyingInput)
+        };
+        sizes.bounded().iter().filter(is_kept).count()
     }
 
     /// What certainly does not run.
@@ -326,8 +374,22 @@ fn check_sizes(analysis: &Analysis, placement: &Placement, order: &[NodeId]) -> 
             }
             None => graph.name(node).to_string(),
         };
+    let is_sized = |tensor: TensorId| {
+        analysis.sizes.bytes(tensor).is_some()
+            || graph.output_type(tensor).dtype.size_in_bytes().is_none()
+            || graph.producer(tensor).index() >= graph.len()
+    };
+    let decides = |node: &NodeId| {
+        graph.outputs(*node).any(|tensor| !is_sized(tensor))
+            && graph
+                .data_inputs(*node)
+                .iter()
+                .all(|&input| is_sized(input) || graph.is_back_edge(graph.producer(input), *node))
+    };
+    let deciding = order.iter().copied().find(decides);
     Err(UnknownSizes {
         count: unknown.len(),
+        deciding: deciding.map(|node| format!("{} ({})", graph.name(node), graph.op(node).name())),
         examples: unknown
             .iter()
             .take(MOST_EXAMPLES)

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::constants::LARGEST_FOLDED_BYTES;
 use super::pool::in_chunks;
 use crate::graph::{Graph, NodeId, TensorId};
-use crate::ops::{Attr, AttrLookup};
+use crate::ops::{Attr, AttrLookup, passes_on};
 use crate::order::{Place, Placement};
 use crate::plan::Analysis;
 
@@ -117,15 +117,29 @@ impl Persistent {
     }
 }
 
-/// The ops that write to a resource variable.
+/// The ops that write to a resource variable, also in branches and loops, where they get its handle from what leads there.
 pub(super) fn updates(graph: &Graph, variable: NodeId) -> impl Iterator<Item = NodeId> {
-    let readers = graph.outputs(variable).flat_map(|handle| graph.uses(handle)).map(|reader| reader.node);
-    readers.filter(|&node| {
-        let op = graph.op(node).name();
-        ["ResourceApply", "ResourceSparseApply", "ResourceScatter", "Assign"]
-            .iter()
-            .any(|family| op.starts_with(family))
-    })
+    let mut open = vec![variable];
+    let mut seen: HashSet<NodeId> = HashSet::new();
+    let mut writers = Vec::new();
+    while let Some(holder) = open.pop() {
+        for handle in graph.outputs(holder) {
+            for reader in graph.uses(handle) {
+                let op = graph.op(reader.node).name();
+                let writes = ["ResourceApply", "ResourceSparseApply", "ResourceScatter", "Assign"];
+                if !seen.insert(reader.node) {
+                    continue;
+                }
+                if writes.iter().any(|family| op.starts_with(family)) {
+                    writers.push(reader.node);
+                } else if passes_on(op, 0).is_some() {
+                    open.push(reader.node);
+                }
+            }
+        }
+    }
+    writers.sort_unstable();
+    writers.into_iter()
 }
 
 /// The bytes of a resource variable, which its handle has as attributes.

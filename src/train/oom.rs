@@ -28,6 +28,22 @@ impl OutOfMemory {
     }
 }
 
+/// Where TensorFlow begins to list all errors that a step ended with, and the first of them.
+const LIST: &str = "root error(s) found.";
+const FIRST: &str = "(0) ";
+/// What it advises after each: a flag of its own, which is of no use to who runs a tool.
+const HINT: &str = "\nHint: ";
+
+impl OutOfMemory {
+    /// What a message says, once: several parts of a step fail for want of the same memory, and each is listed with a hint.
+    pub fn once(message: &str) -> String {
+        let list = message.split_once(LIST).and_then(|(_, list)| list.split_once(FIRST));
+        let first = list.map_or(message, |(_, first)| first);
+        let end = first.find(HINT).unwrap_or(first.len());
+        first[..end].trim_end().to_string()
+    }
+}
+
 /// The device that a failed copy was to go to: the third part of its rendezvous key.
 fn copy_receiver(message: &str) -> Option<&str> {
     let key = &message[message.find("unable to allocate output tensor. Key: ")?..];
@@ -53,6 +69,19 @@ mod tests {
         assert_eq!(found.node.as_deref(), Some("gradients/conv_grad/Relu"));
         assert_eq!(found.device.as_deref(), Some("/job:localhost/replica:0/task:0/device:GPU:0"));
         assert_eq!(OutOfMemory::of("no more"), OutOfMemory::default());
+    }
+
+    #[test]
+    fn one_of_several_errors_is_told() {
+        let one =
+            "RESOURCE_EXHAUSTED: OOM when allocating tensor with shape[96] and type float\n\t [[{{node a}}]]";
+        let hint = "\nHint: If you want to see a list …\n\n\t [[loss/_5]]\nHint: If you want …\n\n";
+        let several = format!(
+            "RESOURCE_EXHAUSTED: 2 root error(s) found.\n  (0) {one}{hint}  (1) {one}{hint}0 successful"
+        );
+        assert_eq!(OutOfMemory::once(&several), one);
+        assert_eq!(OutOfMemory::once(&format!("{one}{hint}")), one);
+        assert_eq!(OutOfMemory::once("no more"), "no more");
     }
 
     #[test]

@@ -11,17 +11,22 @@ pub const LIMIT_ERROR: f64 = 0.08;
 /// that lies in the way is a large part.
 pub const LIMIT_ERROR_BYTES: u64 = 13 << 20;
 
+/// The most that this is as a part: in a pool of few MiB nothing lies in the way that is larger than what is in it.
+pub const SMALL_LIMIT_ERROR: f64 = 0.25;
+
 /// What a plan may count on of a GPU's memory, so that a limit which was predicted too low by the larger of both errors still
 /// suffices.
 pub fn safe_bytes(memory_bytes: u64) -> u64 {
     let part = (memory_bytes as f64 / (1.0 + LIMIT_ERROR)) as u64;
-    part.min(memory_bytes.saturating_sub(LIMIT_ERROR_BYTES))
+    let small = (memory_bytes as f64 / (1.0 + SMALL_LIMIT_ERROR)) as u64;
+    part.min(memory_bytes.saturating_sub(LIMIT_ERROR_BYTES).max(small))
 }
 
 /// The least memory of which a plan may count on so many bytes.
 pub fn memory_for(bytes: u64) -> u64 {
     let whole = (bytes as f64 * (1.0 + LIMIT_ERROR)).ceil() as u64 + 1;
-    whole.max(bytes.saturating_add(LIMIT_ERROR_BYTES))
+    let small = (bytes as f64 * (1.0 + SMALL_LIMIT_ERROR)).ceil() as u64 + 1;
+    whole.max(bytes.saturating_add(LIMIT_ERROR_BYTES).min(small))
 }
 
 #[cfg(test)]
@@ -30,10 +35,11 @@ mod tests {
 
     #[test]
     fn the_memory_for_safe_bytes_has_them() {
-        for bytes in [1 << 20, 100 << 20, 163 << 20, 1 << 30, 16 << 30] {
+        for bytes in [1 << 18, 1 << 20, 52 << 20, 53 << 20, 100 << 20, 163 << 20, 1 << 30, 16 << 30] {
             assert!(safe_bytes(memory_for(bytes)) >= bytes);
             assert!(safe_bytes(memory_for(bytes)) < bytes + bytes / 1000 + 8);
         }
-        assert_eq!(safe_bytes(1 << 20), 0);
+        // Of little memory most is of use all the same.
+        assert!(safe_bytes(1 << 20) > 3 << 18);
     }
 }

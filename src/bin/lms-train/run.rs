@@ -85,7 +85,8 @@ impl Context<'_> {
             return anyhow::Error::new(error).context(format!("{name}: {what}"));
         }
         let found = OutOfMemory::of(&error.to_string());
-        let mut text = format!("{name}: {what}: out of memory on {}: {error}", self.args.device);
+        let said = OutOfMemory::once(&error.to_string());
+        let mut text = format!("{name}: {what}: out of memory on {}: {said}", self.args.device);
         if let Some(tensor) = found.tensor {
             let node = found.node.map(|node| format!(", an output of {node}")).unwrap_or_default();
             text += &format!("\n  tensor: {tensor}{node}");

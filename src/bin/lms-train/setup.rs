@@ -25,6 +25,9 @@ impl Setup {
                 Failure::Usage.error("--grappler-memory rewrites instead of LMS: leave the flags of LMS out")
             );
         }
+        if args.verbosity.verbose {
+            TensorFlow::let_speak();
+        }
         let tensorflow = TensorFlow::open(args.graph.tensorflow.as_deref())?;
         let soft = match &args.device {
             DeviceChoice::Soft { memory, rate } => {

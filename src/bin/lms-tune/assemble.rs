@@ -82,6 +82,7 @@ impl Facts<'_> {
                 .iter()
                 .filter(|&&node| keeps_value(graph.op(node).name()))
                 .count(),
+            bounded_tensors: self.outline.bounded_tensors(),
             parameters: parameters.clone(),
             simulations: tuning.simulations,
             seconds: self.start.elapsed().as_secs_f64(),
@@ -142,6 +143,20 @@ impl Facts<'_> {
             notes.push(
                 "it is tight: it fits only in the order and with copies as fast as predicted".to_string(),
             );
+        }
+        if report.bounded_tensors > 0 {
+            notes.push(format!(
+                "only the data decides how large {} tensors are; they count with the most that they can be, so that the \
+                 prediction is a bound",
+                report.bounded_tensors
+            ));
+        }
+        for of_loop in self.outline.loops() {
+            let whence = if of_loop.is_found { "as its condition says" } else { "as was given" };
+            notes.push(format!(
+                "what the loop {} keeps counts {} times, {whence}",
+                of_loop.name, of_loop.times
+            ));
         }
         if !self.simulated.analysis.step.is_known() {
             notes.push(

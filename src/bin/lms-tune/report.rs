@@ -69,6 +69,8 @@ pub struct Report {
     pub order_edges: usize,
     pub initial_values: usize,
     pub weights_on_host: usize,
+    /// Tensors on a GPU that count with the most that they can be, because only the data decides how large they are.
+    pub bounded_tensors: usize,
     pub parameters: serde_json::Value,
     pub simulations: u32,
     pub seconds: f64,
@@ -259,12 +261,15 @@ impl Display for Report {
         }
         writeln!(f, " (on {})", self.device_profile)?;
         writeln!(f, "  no plan gets below")?;
-        let above = |value: f64, floor: f64| {
-            if floor > 0.0 { format!("{:.2}x", value / floor) } else { "-".to_string() }
+        // A plan that does not do what is needed says nothing about how near a limit one could come.
+        let above = |value: f64, floor: f64| match floor > 0.0 {
+            true if self.verdict == Verdict::DoesNotFit => String::new(),
+            true => format!(" (here {:.2}x)", value / floor),
+            false => String::new(),
         };
         writeln!(
             f,
-            "    {:<18} {} (here {}), for {}",
+            "    {:<18} {}{}, for {}",
             "memory",
             Size(self.floors.memory_bytes),
             above(self.peak_after as f64, self.floors.memory_bytes as f64),
@@ -272,11 +277,22 @@ impl Display for Report {
         )?;
         writeln!(
             f,
+<<<<<<< HEAD
             "    {:<18} {:.1} ms (here {}), for computing each op once",
-            "step",
-            self.floors.step_seconds * 1e3,
-            above(self.step_seconds_after, self.floors.step_seconds)
+=======
+            "    {:<18} {} each way, less what is computed again{}",
+            "copies",
+            Size(self.floors.swap_bytes),
+            above(self.swapout_bytes.max(self.swapin_bytes) as f64, self.floors.swap_bytes as f64)
         )?;
+        writeln!(
+                    f,
+                    "    {:<18} {:.1} ms{}",
+        >>>>>>> 08a7440 (Loops count as often as they run, updates in branches are updates, and a constant that is swapped may be waited for)
+                    "step",
+                    self.floors.step_seconds * 1e3,
+                    above(self.step_seconds_after, self.floors.step_seconds)
+                )?;
         if let Some(bound) = self.step_bound_seconds {
             writeln!(
                 f,

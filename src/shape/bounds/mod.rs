@@ -1,0 +1,184 @@
+//! The most that a tensor can be whose size only the data of a step decides.
+//!
+//! How many different tokens a batch has, how many entries of a mask are true: no shape tells, and TensorFlow's inference leaves it open.
+//! But it is no more than there are tokens, or entries. [`rules`] says so of each op that makes such a tensor and of those that read one;
+//! [`values`] bounds the small integers that ops take as sizes. What is fed and left open has no bound.
+
+mod rules;
+mod slices;
+mod values;
+
+use std::collections::HashMap;
+
+use values::Values;
+
+use super::Shapes;
+use crate::graph::{Graph, NodeId, TensorId};
+use crate::ops::{Attr, AttrLookup};
+
+/// Dimensions none of which is exceeded.
+type Most = Vec<i64>;
+
+/// What the single integer of a tensor is at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LargestValue {
+    /// It is no more than this.
+    pub at_most: i64,
+    /// Whether it is this.
+    pub is_exact: bool,
+    /// Whether it is not below zero.
+    pub is_size: bool,
+}
+
+/// What the single integer of a tensor is at most, if constants and shapes tell.
+pub fn largest_value(graph: &Graph, shapes: &Shapes, tensor: TensorId) -> Option<LargestValue> {
+    let mut bounds = Bounds { graph, shapes, found: HashMap::new(), values: Values::default() };
+    let &[values::Value { at_most, is_exact, is_size }] = &*values::of(&mut bounds, tensor)? else {
+        return None;
+    };
+    Some(LargestValue { at_most, is_exact, is_size })
+}
+
+/// For each tensor that has no shape in full and that is bounded, dimensions that it does not exceed.
+pub(super) fn upper_bounds(graph: &Graph, shapes: &Shapes) -> HashMap<TensorId, Box<[i64]>> {
+    let mut bounds = Bounds { graph, shapes, found: HashMap::new(), values: Values::default() };
+    for &node in graph.topological() {
+        let is_open = |tensor: TensorId| {
+            !is_full(shapes.get(tensor)) && graph.output_type(tensor).dtype.size_in_bytes().is_some()
+        };
+        for tensor in graph.outputs(node).filter(|&tensor| is_open(tensor)) {
+            if let Some(most) = bounds.of_output(node, tensor) {
+                bounds.found.insert(tensor, most.into());
+            }
+        }
+    }
+    bounds.found
+}
+
+fn is_full(shape: Option<&[i64]>) -> bool {
+    shape.is_some_and(|shape| shape.iter().all(|&size| size >= 0))
+}
+
+/// What has been found so far.
+struct Bounds<'a> {
+    graph: &'a Graph<'a>,
+    shapes: &'a Shapes,
+    found: HashMap<TensorId, Box<[i64]>>,
+    values: Values,
+}
+
+impl Bounds<'_> {
+    /// Dimensions that an output does not exceed: by its op's rule, and where the shape is known, by that.
+    fn of_output(&mut self, node: NodeId, tensor: TensorId) -> Option<Most> {
+        let ruled = rules::at_most(self, node, self.graph.output_index(tensor));
+        let known = self.shapes.get(tensor).map(<[i64]>::to_vec);
+        let most = match (ruled, known) {
+            (Some(ruled), Some(known)) if ruled.len() == known.len() => {
+                known.iter().zip(ruled).map(|(&known, ruled)| if known < 0 { ruled } else { known }).collect()
+            }
+            // The rule knows less than the inference.
+            (_, Some(known)) => self.one_open(node, known)?,
+            (Some(ruled), None) => ruled,
+            (None, None) => return None,
+        };
+        // What is beyond all sizes is no bound.
+        most.iter().all(|&size| (0..1 << 48).contains(&size)).then_some(most)
+    }
+
+    /// The shape of what hands its first input on in another one, where all of that but one dimension is known.
+    fn one_open(&self, node: NodeId, mut known: Vec<i64>) -> Option<Most> {
+        if !rules::keeps_elements(self.graph.op(node).name()) {
+            return None;
+        }
+        let elements = product(&self.input(node, 0)?)?;
+        let mut open = known.iter_mut().filter(|size| **size < 0);
+        let (first, second) = (open.next(), open.next());
+        let (first, None) = (first?, second) else { return None };
+        *first = 1;
+        let rest = product(&known)?;
+        let position =
+            self.shapes.get(self.graph.outputs(node).next()?)?.iter().position(|&size| size < 0)?;
+        known[position] = if rest == 0 { elements } else { elements / rest };
+        Some(known)
+    }
+
+    /// Dimensions that a tensor does not exceed.
+    fn most(&self, tensor: TensorId) -> Option<Most> {
+        let shape = self.shapes.get(tensor);
+        match is_full(shape) {
+            true => shape.map(<[i64]>::to_vec),
+            false => self.found.get(&tensor).map(|most| most.to_vec()),
+        }
+    }
+
+    /// The same of an input.
+    fn input(&self, node: NodeId, slot: usize) -> Option<Most> {
+        self.most(*self.graph.data_inputs(node).get(slot)?)
+    }
+
+    /// The same of all inputs.
+    fn inputs(&self, node: NodeId) -> Option<Vec<Most>> {
+        self.graph.data_inputs(node).iter().map(|&tensor| self.most(tensor)).collect()
+    }
+
+    /// The integers of an input, each of which is not exceeded.
+    fn values(&mut self, node: NodeId, slot: usize) -> Option<Vec<values::Value>> {
+        let tensor = *self.graph.data_inputs(node).get(slot)?;
+        values::of(self, tensor)
+    }
+
+    /// These, each as what it is at most.
+    fn most_values(&mut self, node: NodeId, slot: usize) -> Option<Most> {
+        let values = self.values(node, slot)?;
+        values.iter().map(|value| (value.at_most >= 0).then_some(value.at_most)).collect()
+    }
+
+    /// The integers of an input, if they are known.
+    fn exact_values(&mut self, node: NodeId, slot: usize) -> Option<Vec<i64>> {
+        self.values(node, slot)?.iter().map(|value| value.exact()).collect()
+    }
+
+    /// How many elements an input has that is a vector.
+    fn length(&self, node: NodeId, slot: usize) -> Option<usize> {
+        let &[length] = &*self.input(node, slot)? else { return None };
+        usize::try_from(length).ok()
+    }
+
+    /// A truth value, false if the node does not say.
+    fn flag(&self, node: NodeId, name: &str) -> bool {
+        matches!(self.graph.attrs(node).attr(name), Some(Attr::Bool(true)))
+    }
+
+    /// An integer, zero if the node does not say: the default of all that are asked for.
+    fn number(&self, node: NodeId, name: &str) -> i64 {
+        match self.graph.attrs(node).attr(name) {
+            Some(Attr::Int(number)) => number,
+            _ => 0,
+        }
+    }
+}
+
+/// The number of elements.
+fn product(sizes: &[i64]) -> Option<i64> {
+    sizes.iter().try_fold(1i64, |product, &size| product.checked_mul(size))
+}
+
+/// The place that an axis names, which may count from the end.
+fn axis_of(axis: i64, rank: usize) -> Option<usize> {
+    let place = if axis < 0 { axis + rank as i64 } else { axis };
+    (0..rank as i64).contains(&place).then_some(place as usize)
+}
+
+/// What shapes come to that are broadcast to each other.
+fn broadcast(shapes: &[Most]) -> Most {
+    let rank = shapes.iter().map(Vec::len).max().unwrap_or(0);
+    let mut most = vec![1; rank];
+    for shape in shapes {
+        let skipped = rank - shape.len();
+        for (size, &other) in most[skipped..].iter_mut().zip(shape) {
+            // A size of 0 makes the whole empty; the larger bound holds all the same.
+            *size = (*size).max(other);
+        }
+    }
+    most
+}

@@ -1,0 +1,479 @@
+//! Op by op: how large an output is at most, given how large the inputs are at most.
+//!
+//! Each rule is a fact about an op's kernel. `tests/bounds.rs` holds them against TensorFlow.
+
+use prost::Message;
+
+use super::{Bounds, Most, axis_of, broadcast, product, slices, values};
+use crate::graph::NodeId;
+use crate::ops::{Attr, AttrLookup};
+use crate::proto::tensorflow::AttrValue;
+use crate::proto::tensorflow::attr_value::Value as AttrKind;
+
+/// Whether an op hands on the elements of its first input in another shape.
+pub(super) fn keeps_elements(op: &str) -> bool {
+    matches!(op, "Reshape" | "Squeeze" | "ExpandDims" | "EnsureShape")
+}
+
+/// Ops whose first output is as large as their first input.
+const LIKE_FIRST: &[&str] = &[
+    "Abs",
+    "Acos",
+    "Acosh",
+    "Asin",
+    "Asinh",
+    "Atan",
+    "Atanh",
+    "BiasAdd",
+    "Bitcast",
+    "Cast",
+    "Ceil",
+    "CheckNumerics",
+    "ClipByValue",
+    "Cos",
+    "Cosh",
+    "Cumprod",
+    "Cumsum",
+    "DebugGradientIdentity",
+    "Digamma",
+    "Elu",
+    "EluGrad",
+    "EnsureShape",
+    "Enter",
+    "Erf",
+    "Erfc",
+    "Exit",
+    "Exp",
+    "Expm1",
+    "Floor",
+    "FusedBatchNorm",
+    "FusedBatchNormGrad",
+    "FusedBatchNormGradV2",
+    "FusedBatchNormGradV3",
+    "FusedBatchNormV2",
+    "FusedBatchNormV3",
+    "Identity",
+    "Inv",
+    "InvertPermutation",
+    "IsFinite",
+    "IsInf",
+    "IsNan",
+    "LeakyRelu",
+    "LeakyReluGrad",
+    "Lgamma",
+    "Log",
+    "Log1p",
+    "LogSoftmax",
+    "LogicalNot",
+    "LRN",
+    "MatrixBandPart",
+    "MaxPoolGrad",
+    "Neg",
+    "NextIteration",
+    "OnesLike",
+    "PlaceholderWithDefault",
+    "PreventGradient",
+    "RandomShuffle",
+    "Reciprocal",
+    "RefEnter",
+    "RefExit",
+    "RefIdentity",
+    "RefNextIteration",
+    "Relu",
+    "Relu6",
+    "Relu6Grad",
+    "ReluGrad",
+    "Reverse",
+    "ReverseSequence",
+    "ReverseV2",
+    "Rint",
+    "Round",
+    "Rsqrt",
+    "RsqrtGrad",
+    "Selu",
+    "SeluGrad",
+    "Sigmoid",
+    "SigmoidGrad",
+    "Sign",
+    "Sin",
+    "Sinh",
+    "Snapshot",
+    "Softmax",
+    "Softplus",
+    "SoftplusGrad",
+    "Softsign",
+    "SoftsignGrad",
+    "Sqrt",
+    "SqrtGrad",
+    "Square",
+    "StopGradient",
+    "Tan",
+    "Tanh",
+    "TanhGrad",
+    "ZerosLike",
+];
+
+/// Ops that go over the elements of several inputs, each broadcast to the others.
+const BROADCAST: &[&str] = &[
+    "Add",
+    "AddV2",
+    "ApproximateEqual",
+    "Atan2",
+    "BitwiseAnd",
+    "BitwiseOr",
+    "BitwiseXor",
+    "Div",
+    "DivNoNan",
+    "Equal",
+    "FloorDiv",
+    "FloorMod",
+    "Greater",
+    "GreaterEqual",
+    "Less",
+    "LessEqual",
+    "LogicalAnd",
+    "LogicalOr",
+    "Maximum",
+    "Minimum",
+    "Mod",
+    "Mul",
+    "MulNoNan",
+    "NextAfter",
+    "NotEqual",
+    "Pow",
+    "RealDiv",
+    "SelectV2",
+    "SquaredDifference",
+    "Sub",
+    "TruncateDiv",
+    "TruncateMod",
+    "Xdivy",
+    "Xlog1py",
+    "Xlogy",
+];
+
+/// Ops that make one value of all those along some axes.
+const REDUCTIONS: &[&str] = &["All", "Any", "EuclideanNorm", "Max", "Mean", "Min", "Prod", "Sum"];
+
+/// Ops whose output's sizes are the values of an input, and which input.
+const SHAPED_BY: &[(&str, usize)] = &[
+    ("AvgPoolGrad", 0),
+    ("BroadcastTo", 1),
+    ("Conv2DBackpropFilter", 1),
+    ("Conv2DBackpropInput", 0),
+    ("Conv3DBackpropFilterV2", 1),
+    ("Conv3DBackpropInputV2", 0),
+    ("DepthwiseConv2dNativeBackpropFilter", 1),
+    ("DepthwiseConv2dNativeBackpropInput", 0),
+    ("Empty", 0),
+    ("Fill", 0),
+    ("ParameterizedTruncatedNormal", 0),
+    ("RandomGamma", 0),
+    ("RandomStandardNormal", 0),
+    ("RandomUniform", 0),
+    ("RandomUniformInt", 0),
+    ("ScatterNd", 2),
+    ("SparseToDense", 1),
+    ("StatelessRandomNormal", 0),
+    ("StatelessRandomNormalV2", 0),
+    ("StatelessRandomUniform", 0),
+    ("StatelessRandomUniformInt", 0),
+    ("StatelessRandomUniformIntV2", 0),
+    ("StatelessRandomUniformV2", 0),
+    ("StatelessTruncatedNormal", 0),
+    ("StatelessTruncatedNormalV2", 0),
+    ("TruncatedNormal", 0),
+];
+
+/// Ops that go over windows of images, and leave the number of channels to the inference: neither the batch nor the image grows.
+const WINDOWS: &[&str] =
+    &["AvgPool", "AvgPool3D", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "MaxPool", "MaxPool3D"];
+
+/// Dimensions that an output does not exceed, if those of the inputs are bounded and the op has a rule.
+pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<Most> {
+    let op = bounds.graph.op(node).name();
+    if LIKE_FIRST.contains(&op) {
+        return (output == 0).then(|| bounds.input(node, 0))?;
+    }
+    if BROADCAST.contains(&op) {
+        return Some(broadcast(&bounds.inputs(node)?));
+    }
+    if REDUCTIONS.contains(&op) {
+        return reduced(bounds, node);
+    }
+    if WINDOWS.contains(&op) {
+        return windows(bounds, node, output);
+    }
+    if let Some(&(_, slot)) = SHAPED_BY.iter().find(|(shaped, _)| *shaped == op) {
+        return bounds.most_values(node, slot);
+    }
+    match op {
+        // Of as many different elements as there are.
+        "Unique" | "UniqueWithCounts" => match output {
+            1 => bounds.input(node, 0),
+            _ => Some(vec![product(&bounds.input(node, 0)?)?]),
+        },
+        "UniqueV2" | "UniqueWithCountsV2" => match &*bounds.input(node, 0)? {
+            &[length] => Some(vec![length]),
+            _ => None,
+        },
+        "Where" => {
+            let sizes = bounds.input(node, 0)?;
+            Some(vec![product(&sizes)?, sizes.len() as i64])
+        }
+        "ListDiff" | "SetDiff1D" => bounds.input(node, 0),
+        "DynamicPartition" => {
+            let (data, partitions) = (bounds.input(node, 0)?, bounds.input(node, 1)?);
+            let mut most = vec![product(&partitions)?];
+            most.extend_from_slice(data.get(partitions.len()..)?);
+            Some(most)
+        }
+        "UnsortedSegmentSum" | "UnsortedSegmentProd" | "UnsortedSegmentMax" | "UnsortedSegmentMin" => {
+            let (data, segments) = (bounds.input(node, 0)?, bounds.input(node, 1)?);
+            let mut most = bounds.most_values(node, 2).filter(|count| count.len() == 1)?;
+            most.extend_from_slice(data.get(segments.len()..)?);
+            Some(most)
+        }
+        "SparseSegmentSumGrad"
+        | "SparseSegmentMeanGrad"
+        | "SparseSegmentSqrtNGrad"
+        | "SparseSegmentSumWithNumSegments"
+        | "SparseSegmentMeanWithNumSegments"
+        | "SparseSegmentSqrtNWithNumSegments" => {
+            let data = bounds.input(node, 0)?;
+            let mut most = bounds.most_values(node, 3).filter(|count| count.len() == 1)?;
+            most.extend_from_slice(data.get(1..)?);
+            Some(most)
+        }
+        "Gather" | "GatherV2" => gathered(bounds, node),
+        "ResourceGather" => {
+            let mut most = bounds.input(node, 1)?;
+            // The handle has no shape of its own; the inference knows the rows'.
+            let known = bounds.shapes.get(bounds.graph.outputs(node).next()?)?;
+            most.extend(known.get(most.len()..)?.iter());
+            Some(most)
+        }
+        "GatherNd" => {
+            let (data, places) = (bounds.input(node, 0)?, bounds.input(node, 1)?);
+            let (&deep, shape) = places.split_last()?;
+            // So many dimensions are chosen from: that number must be known, not bounded.
+            let known = bounds.shapes.get(*bounds.graph.data_inputs(node).get(1)?)?;
+            let rest = (known.last() == Some(&deep)).then(|| data.get(usize::try_from(deep).ok()?..))??;
+            Some([shape, rest].concat())
+        }
+        "Reshape" => reshaped(bounds, node),
+        "ExpandDims" => {
+            let mut most = bounds.input(node, 0)?;
+            let axis = values::axis(bounds, node, 1, most.len() + 1)?;
+            most.insert(axis, 1);
+            Some(most)
+        }
+        "Squeeze" => squeezed(bounds, node),
+        "Transpose" | "ConjugateTranspose" => {
+            let most = bounds.input(node, 0)?;
+            let order = bounds.exact_values(node, 1)?;
+            order.into_iter().map(|place| most.get(usize::try_from(place).ok()?).copied()).collect()
+        }
+        "ConcatV2" | "Concat" => concatenated(bounds, node, op == "ConcatV2"),
+        "Pack" => {
+            let inputs = bounds.inputs(node)?;
+            let mut most = largest(&inputs)?;
+            let axis = axis_of(bounds.number(node, "axis"), most.len() + 1)?;
+            most.insert(axis, inputs.len() as i64);
+            Some(most)
+        }
+        "Unpack" => {
+            let mut most = bounds.input(node, 0)?;
+            let axis = axis_of(bounds.number(node, "axis"), most.len())?;
+            most.remove(axis);
+            Some(most)
+        }
+        "Split" => {
+            let mut most = bounds.input(node, 1)?;
+            let axis = values::axis(bounds, node, 0, most.len())?;
+            most[axis] /= bounds.number(node, "num_split").max(1);
+            Some(most)
+        }
+        "SplitV" => bounds.input(node, 0),
+        "Slice" => {
+            let most = bounds.input(node, 0)?;
+            let Some(sizes) = bounds.exact_values(node, 2) else { return Some(most) };
+            let size = |(most, size): (i64, i64)| if size < 0 { most } else { most.min(size) };
+            (sizes.len() == most.len()).then(|| most.into_iter().zip(sizes).map(size).collect())
+        }
+        "StridedSlice" => slices::at_most(bounds, node),
+        "Pad" | "PadV2" | "MirrorPad" => {
+            let most = bounds.input(node, 0)?;
+            let added = bounds.exact_values(node, 1).filter(|added| added.len() == 2 * most.len())?;
+            let sizes = most.iter().zip(added.chunks_exact(2));
+            sizes.map(|(most, added)| most.checked_add(added[0])?.checked_add(added[1])).collect()
+        }
+        "Tile" => {
+            let most = bounds.input(node, 0)?;
+            let times = bounds.most_values(node, 1).filter(|times| times.len() == most.len())?;
+            most.iter().zip(times).map(|(&most, times)| most.checked_mul(times)).collect()
+        }
+        "Range" => {
+            let (start, delta) = (bounds.exact_values(node, 0)?, bounds.exact_values(node, 2)?);
+            let limit = bounds.most_values(node, 1)?;
+            let (&[start], &[limit], &[delta]) = (&*start, &*limit, &*delta) else { return None };
+            (delta > 0).then(|| vec![((limit - start).max(0) as u64).div_ceil(delta as u64) as i64])
+        }
+        "ArgMax" | "ArgMin" => {
+            let mut most = bounds.input(node, 0)?;
+            let axis = values::axis(bounds, node, 1, most.len())?;
+            most.remove(axis);
+            Some(most)
+        }
+        "MatMul" => multiplied(bounds, node, ["transpose_a", "transpose_b"]),
+        "BatchMatMul" | "BatchMatMulV2" | "BatchMatMulV3" => multiplied(bounds, node, ["adj_x", "adj_y"]),
+        "OneHot" => {
+            let mut most = bounds.input(node, 0)?;
+            let &[depth] = &*bounds.most_values(node, 1)? else { return None };
+            // By default the last.
+            let axis = match bounds.graph.attrs(node).attr("axis") {
+                Some(Attr::Int(axis)) => axis_of(axis, most.len() + 1)?,
+                _ => most.len(),
+            };
+            most.insert(axis, depth);
+            Some(most)
+        }
+        "TopKV2" => {
+            let mut most = bounds.input(node, 0)?;
+            let &[count] = &*bounds.most_values(node, 1)? else { return None };
+            *most.last_mut()? = count;
+            Some(most)
+        }
+        "NonMaxSuppression" | "NonMaxSuppressionV2" | "NonMaxSuppressionV3" | "NonMaxSuppressionV4" => {
+            bounds.most_values(node, 2).filter(|most| most.len() == 1)
+        }
+        "CropAndResize" => {
+            let (image, boxes) = (bounds.input(node, 0)?, bounds.input(node, 1)?);
+            let &[height, width] = &*bounds.most_values(node, 3)? else { return None };
+            Some(vec![*boxes.first()?, height, width, *image.get(3)?])
+        }
+        "SoftmaxCrossEntropyWithLogits" | "SparseSoftmaxCrossEntropyWithLogits" => {
+            let logits = bounds.input(node, 0)?;
+            Some(if output == 0 { vec![*logits.first()?] } else { logits })
+        }
+        "BroadcastGradientArgs" => {
+            let lengths = [bounds.input(node, 0)?, bounds.input(node, 1)?];
+            Some(vec![lengths.iter().filter_map(|length| length.first()).copied().max()?])
+        }
+        "LookupTableFind" | "LookupTableFindV2" => bounds.input(node, 1),
+        "Select" => bounds.input(node, 1).or_else(|| bounds.input(node, 2)),
+        // All of one shape: the least bound that is known holds.
+        "AddN" | "AccumulateNV2" => {
+            let known = (0..bounds.graph.data_inputs(node).len()).filter_map(|slot| bounds.input(node, slot));
+            known.min_by_key(|most| product(most))
+        }
+        "IdentityN" => bounds.input(node, output as usize),
+        "Switch" | "RefSwitch" => bounds.input(node, 0),
+        "Merge" | "RefMerge" => merged(bounds, node, output),
+        _ => None,
+    }
+}
+
+/// The largest of shapes of one rank, dimension by dimension.
+fn largest(shapes: &[Most]) -> Option<Most> {
+    let mut most = shapes.first()?.clone();
+    for shape in shapes {
+        if shape.len() != most.len() {
+            return None;
+        }
+        most.iter_mut().zip(shape).for_each(|(most, &size)| *most = (*most).max(size));
+    }
+    Some(most)
+}
+
+/// Whichever branch was taken. What a loop brings back is not known here.
+fn merged(bounds: &Bounds, node: NodeId, output: u32) -> Option<Most> {
+    let graph = bounds.graph;
+    let inputs = graph.data_inputs(node);
+    let turns = inputs.iter().any(|&input| graph.is_back_edge(graph.producer(input), node));
+    (output == 0 && !turns).then(|| largest(&bounds.inputs(node)?))?
+}
+
+fn reduced(bounds: &mut Bounds, node: NodeId) -> Option<Most> {
+    let most = bounds.input(node, 0)?;
+    let axes = bounds.exact_values(node, 1)?;
+    let axes: Option<Vec<usize>> = axes.into_iter().map(|axis| axis_of(axis, most.len())).collect();
+    let (axes, keeps) = (axes?, bounds.flag(node, "keep_dims"));
+    let sizes = most.into_iter().enumerate();
+    let left = sizes.filter_map(|(axis, size)| match axes.contains(&axis) {
+        true => keeps.then_some(1),
+        false => Some(size),
+    });
+    Some(left.collect())
+}
+
+fn windows(bounds: &Bounds, node: NodeId, output: u32) -> Option<Most> {
+    let most = bounds.input(node, 0)?;
+    let known = bounds.shapes.get(bounds.graph.outputs(node).nth(output as usize)?)?;
+    let channels = match bounds.graph.attrs(node).string("data_format") {
+        Some(format) if format.starts_with(b"NC") => 1,
+        _ => known.len().checked_sub(1)?,
+    };
+    // What the inference leaves open is not filled in for channels: there may be more of them.
+    let is_bounded = known.len() == most.len() && known.get(channels).is_some_and(|&size| size >= 0);
+    let padding = bounds.graph.attrs(node).string("padding");
+    (is_bounded && matches!(padding, Some(b"SAME" | b"VALID"))).then_some(most)
+}
+
+fn gathered(bounds: &mut Bounds, node: NodeId) -> Option<Most> {
+    let (data, places) = (bounds.input(node, 0)?, bounds.input(node, 1)?);
+    let axis = match bounds.graph.data_inputs(node).len() {
+        2 => 0,
+        _ => values::axis(bounds, node, 2, data.len())?,
+    };
+    let batch = usize::try_from(bounds.number(node, "batch_dims")).ok()?;
+    Some([data.get(..axis)?, places.get(batch..)?, data.get(axis + 1..)?].concat())
+}
+
+fn reshaped(bounds: &mut Bounds, node: NodeId) -> Option<Most> {
+    let elements = product(&bounds.input(node, 0)?)?;
+    let wanted = bounds.values(node, 1)?;
+    let is_open = |value: &values::Value| value.exact() == Some(-1);
+    // Of the others, those that are only bounded may be as small as one.
+    let known = wanted.iter().filter(|value| !is_open(value)).filter_map(|value| value.exact());
+    let known = product(&known.collect::<Vec<_>>())?.max(1);
+    wanted
+        .iter()
+        .map(|value| match is_open(value) {
+            true => Some(elements / known),
+            false => (value.at_most >= 0).then_some(value.at_most),
+        })
+        .collect()
+}
+
+fn squeezed(bounds: &Bounds, node: NodeId) -> Option<Most> {
+    let most = bounds.input(node, 0)?;
+    let value = AttrValue::decode(bounds.graph.attrs(node).raw("squeeze_dims")?).ok()?.value?;
+    let AttrKind::List(list) = value else { return None };
+    // Without axes all that are 1 go, and which these are is not known of what is bounded.
+    let axes: Option<Vec<usize>> = list.i.iter().map(|&axis| axis_of(axis, most.len())).collect();
+    let axes = axes.filter(|axes| !axes.is_empty())?;
+    let left = most.into_iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
+    Some(left.map(|(_, size)| size).collect())
+}
+
+fn concatenated(bounds: &mut Bounds, node: NodeId, axis_is_last: bool) -> Option<Most> {
+    let count = bounds.graph.data_inputs(node).len().checked_sub(1)?;
+    let (slots, axis_slot) = if axis_is_last { (0..count, count) } else { (1..count + 1, 0) };
+    let parts: Option<Vec<Most>> = slots.map(|slot| bounds.input(node, slot)).collect();
+    let parts = parts?;
+    let mut most = largest(&parts)?;
+    let axis = values::axis(bounds, node, axis_slot, most.len())?;
+    most[axis] = parts.iter().try_fold(0i64, |sum, part| sum.checked_add(part[axis]))?;
+    Some(most)
+}
+
+fn multiplied(bounds: &Bounds, node: NodeId, transposed: [&str; 2]) -> Option<Most> {
+    let (one, other) = (bounds.input(node, 0)?, bounds.input(node, 1)?);
+    let (one_batch, other_batch) = (one.len().checked_sub(2)?, other.len().checked_sub(2)?);
+    let rows = one[one_batch + usize::from(bounds.flag(node, transposed[0]))];
+    let columns = other[other_batch + usize::from(!bounds.flag(node, transposed[1]))];
+    let mut most = broadcast(&[one[..one_batch].to_vec(), other[..other_batch].to_vec()]);
+    most.extend([rows, columns]);
+    Some(most)
+}

@@ -1,0 +1,241 @@
+//! The integers that ops take as sizes, positions and axes.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use prost::Message;
+
+use super::{Bounds, axis_of};
+use crate::dtype::DataType;
+use crate::graph::{NodeId, TensorId};
+use crate::proto::tensorflow::attr_value::Value as AttrKind;
+use crate::proto::tensorflow::{AttrValue, TensorProto};
+
+/// Vectors of sizes are short; what is longer is no such vector.
+const LONGEST: i64 = 256;
+
+/// How far back values are followed.
+const DEEPEST: u32 = 48;
+
+/// A number that is not exceeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Value {
+    pub at_most: i64,
+    /// Whether it is that number.
+    pub is_exact: bool,
+    /// Whether it is not below zero.
+    pub is_size: bool,
+}
+
+impl Value {
+    fn is(number: i64) -> Value {
+        Value { at_most: number, is_exact: true, is_size: number >= 0 }
+    }
+
+    /// A number that two others make: exact if both are.
+    fn made_of(one: Value, other: Value, at_most: i64) -> Value {
+        let is_exact = one.is_exact && other.is_exact;
+        Value {
+            at_most,
+            is_exact,
+            is_size: if is_exact { at_most >= 0 } else { one.is_size && other.is_size },
+        }
+    }
+
+    /// The number, if it is known.
+    pub fn exact(self) -> Option<i64> {
+        self.is_exact.then_some(self.at_most)
+    }
+}
+
+/// What has been found, and how deep the search is.
+#[derive(Default)]
+pub(super) struct Values {
+    found: HashMap<TensorId, Option<Rc<[Value]>>>,
+    depth: u32,
+}
+
+/// The integers of a tensor, in the order of its elements.
+pub(super) fn of(bounds: &mut Bounds, tensor: TensorId) -> Option<Vec<Value>> {
+    let graph = bounds.graph;
+    let node = graph.producer(tensor);
+    let dtype = graph.output_type(tensor).dtype;
+    if node.index() >= graph.len() || !matches!(dtype, DataType::INT32 | DataType::INT64) {
+        return None;
+    }
+    if let Some(found) = bounds.values.found.get(&tensor) {
+        return found.as_ref().map(|values| values.to_vec());
+    }
+    if bounds.values.depth >= DEEPEST {
+        return None;
+    }
+    bounds.values.depth += 1;
+    let elements = bounds.shapes.get(tensor).and_then(super::product);
+    let values = made_by(bounds, node, tensor).filter(|values| Some(values.len() as i64) == elements);
+    bounds.values.depth -= 1;
+    bounds.values.found.insert(tensor, values.as_deref().map(Rc::from));
+    values
+}
+
+fn made_by(bounds: &mut Bounds, node: NodeId, tensor: TensorId) -> Option<Vec<Value>> {
+    let op = bounds.graph.op(node).name();
+    let output = bounds.graph.output_index(tensor) as usize;
+    let one = |value: Value| Some(vec![value]);
+    match op {
+        "Const" => constant(bounds, node),
+        "Identity" | "StopGradient" | "PreventGradient" | "Snapshot" | "Reshape" | "ExpandDims"
+        | "Squeeze" | "Enter" | "Cast" => bounds.values(node, 0),
+        "Shape" => shape(bounds, node, 0),
+        "ShapeN" => shape(bounds, node, output),
+        "Size" => {
+            let sizes = shape(bounds, node, 0)?;
+            one(sizes.into_iter().try_fold(Value::is(1), times)?)
+        }
+        "Rank" => {
+            let rank = bounds.shapes.rank(*bounds.graph.data_inputs(node).first()?)?;
+            one(Value::is(rank as i64))
+        }
+        "Pack" => {
+            let parts = (0..bounds.graph.data_inputs(node).len()).map(|slot| bounds.values(node, slot));
+            let parts: Option<Vec<_>> = parts.collect();
+            // Of longer ones the axis would say how they are mixed.
+            parts?.into_iter().map(|part| <[Value; 1]>::try_from(part).ok().map(|[value]| value)).collect()
+        }
+        "ConcatV2" => {
+            let parts = bounds.graph.data_inputs(node).len().checked_sub(1)?;
+            let parts: Option<Vec<_>> = (0..parts).map(|slot| bounds.values(node, slot)).collect();
+            Some(parts?.concat())
+        }
+        "StridedSlice" => super::slices::of_values(bounds, node),
+        "Slice" => {
+            let values = bounds.values(node, 0)?;
+            let (begin, size) = (bounds.exact_values(node, 1)?, bounds.exact_values(node, 2)?);
+            let (&[begin], &[size]) = (&*begin, &*size) else { return None };
+            let begin = usize::try_from(begin).ok()?;
+            let end = if size < 0 { values.len() } else { begin.checked_add(usize::try_from(size).ok()?)? };
+            values.get(begin..end).map(<[Value]>::to_vec)
+        }
+        "Gather" | "GatherV2" => {
+            let values = bounds.values(node, 0)?;
+            let places = bounds.exact_values(node, 1)?;
+            places.into_iter().map(|place| values.get(usize::try_from(place).ok()?).copied()).collect()
+        }
+        "Add" | "AddV2" => pairs(bounds, node, |one, other| {
+            Some(Value::made_of(one, other, one.at_most.checked_add(other.at_most)?))
+        }),
+        "Sub" => pairs(bounds, node, |one, other| {
+            let at_most = one.at_most.checked_sub(other.exact()?)?;
+            Some(Value { is_size: one.is_exact && at_most >= 0, ..Value::made_of(one, other, at_most) })
+        }),
+        "Mul" => pairs(bounds, node, times),
+        "Maximum" => pairs(bounds, node, |one, other| {
+            let is_size = one.is_size || other.is_size;
+            Some(Value { is_size, ..Value::made_of(one, other, one.at_most.max(other.at_most)) })
+        }),
+        "Minimum" => minimum(bounds, node),
+        "FloorDiv" => pairs(bounds, node, |one, other| {
+            let by = other.exact().filter(|&by| by > 0)?;
+            Some(Value { at_most: one.at_most.div_euclid(by), ..one })
+        }),
+        "Prod" => one(bounds.values(node, 0)?.into_iter().try_fold(Value::is(1), times)?),
+        "Max" => {
+            let values = bounds.values(node, 0)?;
+            let at_most = values.iter().map(|value| value.at_most).max()?;
+            let is_exact = values.iter().all(|value| value.is_exact);
+            one(Value { at_most, is_exact, is_size: values.iter().any(|value| value.is_size) })
+        }
+        "Range" => {
+            let [start, limit, delta] = [0, 1, 2].map(|slot| bounds.exact_values(node, slot));
+            let (&[start], &[limit], &[delta]) = (&*start?, &*limit?, &*delta?) else { return None };
+            let count = (limit.checked_sub(start)? as f64 / delta as f64).ceil();
+            (0.0..=LONGEST as f64)
+                .contains(&count)
+                .then(|| (0..count as i64).map(|i| Value::is(start + i * delta)).collect())
+        }
+        "Fill" => {
+            let count = super::product(&bounds.exact_values(node, 0)?)?;
+            let &[value] = &*bounds.values(node, 1)? else { return None };
+            (0..=LONGEST).contains(&count).then(|| vec![value; count as usize])
+        }
+        _ => None,
+    }
+}
+
+/// The sizes of an input.
+fn shape(bounds: &Bounds, node: NodeId, slot: usize) -> Option<Vec<Value>> {
+    let tensor = *bounds.graph.data_inputs(node).get(slot)?;
+    let known = bounds.shapes.get(tensor);
+    if let Some(known) = known.filter(|known| known.iter().all(|&size| size >= 0)) {
+        return Some(known.iter().map(|&size| Value::is(size)).collect());
+    }
+    let most = bounds.most(tensor)?;
+    let exact = |place: usize| known.and_then(|known| known.get(place)).is_some_and(|&size| size >= 0);
+    let value = |(place, at_most)| Value { at_most, is_exact: exact(place), is_size: true };
+    Some(most.into_iter().enumerate().map(value).collect())
+}
+
+/// A product. Two numbers below zero would exceed that of what they are at most.
+fn times(one: Value, other: Value) -> Option<Value> {
+    let is_bounded = one.is_exact && other.is_exact || one.is_size && other.is_size;
+    is_bounded.then_some(Value::made_of(one, other, one.at_most.checked_mul(other.at_most)?))
+}
+
+/// An op on each pair of elements; one that has a single element goes with all of the other's.
+fn pairs(
+    bounds: &mut Bounds,
+    node: NodeId,
+    of: impl Fn(Value, Value) -> Option<Value>,
+) -> Option<Vec<Value>> {
+    let (one, other) = (bounds.values(node, 0)?, bounds.values(node, 1)?);
+    let count = one.len().max(other.len());
+    let at = |values: &[Value], i: usize| match values {
+        &[value] => Some(value),
+        values => values.get(i).copied(),
+    };
+    (0..count).map(|i| of(at(&one, i)?, at(&other, i)?)).collect()
+}
+
+/// The smaller of two, of which one is enough.
+fn minimum(bounds: &mut Bounds, node: NodeId) -> Option<Vec<Value>> {
+    match (bounds.values(node, 0), bounds.values(node, 1)) {
+        (Some(_), Some(_)) => {
+            pairs(bounds, node, |one, other| Some(Value::made_of(one, other, one.at_most.min(other.at_most))))
+        }
+        (Some(one), None) | (None, Some(one)) => {
+            let values = one.into_iter().map(|value| Value { is_exact: false, is_size: false, ..value });
+            Some(values.collect())
+        }
+        (None, None) => None,
+    }
+}
+
+/// The elements of a constant.
+fn constant(bounds: &Bounds, node: NodeId) -> Option<Vec<Value>> {
+    let value = AttrValue::decode(bounds.graph.attrs(node).raw("value")?).ok()?.value?;
+    let AttrKind::Tensor(tensor) = value else { return None };
+    let TensorProto { tensor_shape, tensor_content, int_val, int64_val, dtype, .. } = tensor;
+    let sizes: Vec<i64> = tensor_shape.unwrap_or_default().dim.iter().map(|dim| dim.size).collect();
+    let count = super::product(&sizes).filter(|count| (0..=LONGEST).contains(count))? as usize;
+    let elements: Vec<i64> = match (DataType::new(dtype), tensor_content.is_empty()) {
+        (DataType::INT32, false) => {
+            let words = tensor_content.chunks_exact(4).filter_map(|word| word.try_into().ok());
+            words.map(|word| i64::from(i32::from_le_bytes(word))).collect()
+        }
+        (DataType::INT64, false) => {
+            let words = tensor_content.chunks_exact(8).filter_map(|word| word.try_into().ok());
+            words.map(i64::from_le_bytes).collect()
+        }
+        (DataType::INT32, true) => int_val.into_iter().map(i64::from).collect(),
+        (DataType::INT64, true) => int64_val,
+        _ => return None,
+    };
+    // The last one given counts for all that follow; none given are zeros.
+    let last = elements.last().copied().unwrap_or(0);
+    Some((0..count).map(|i| Value::is(elements.get(i).copied().unwrap_or(last))).collect())
+}
+
+/// The place that an axis names, if it is one known number.
+pub(super) fn axis(bounds: &mut Bounds, node: NodeId, slot: usize, rank: usize) -> Option<usize> {
+    let &[axis] = &*bounds.exact_values(node, slot)? else { return None };
+    axis_of(axis, rank)
+}

@@ -1,0 +1,420 @@
+//! How often loops run, and what they keep from iteration to iteration.
+//!
+//! A loop's body is in a program once. What it pushes onto a stack, or writes to a TensorArray, is there as often as the loop ran, until
+//! somebody takes it off again: so the tensor counts that often, from the body to that op. A loop that keeps something and runs nobody
+//! knows how often has no prediction.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::graph::{FrameId, Graph, NodeId, TensorId};
+use crate::ops::passes_on;
+use crate::order::{Place, Placement};
+use crate::plan::Analysis;
+use crate::shape::largest_value;
+
+use super::outline::output_bytes;
+use super::pool::{CHUNK_BYTES, in_chunks};
+use super::program::{Buffer, buffer};
+
+/// A loop never runs more often: products of such numbers and sizes stay within 64 bits.
+const MOST_TIMES: u64 = 1 << 24;
+
+/// How far what leads to a loop's condition is followed.
+const DEEPEST: usize = 64;
+
+/// Loops of which somebody must say how often they run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "how often the loop {} runs is not known, and it keeps {} bytes on a GPU in each iteration: say it with --iterations{}",
+    loops.join(", nor "),
+    bytes,
+    if loops.len() > 1 { " LOOP=N for each" } else { " N" }
+)]
+pub struct UnknownIterations {
+    /// The names of their frames.
+    pub loops: Vec<String>,
+    /// What they keep in each iteration, together.
+    pub bytes: u64,
+}
+
+/// How often a loop runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoopTimes {
+    /// The name of its frame.
+    pub name: String,
+    /// How often.
+    pub times: u64,
+    /// Whether it was found, not given.
+    pub is_found: bool,
+}
+
+/// What is known of a graph's loops.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Loops {
+    /// For each node in a loop how often it runs in a step.
+    times: HashMap<NodeId, u64>,
+    /// For each tensor that is kept, how often it is there, or what is there besides.
+    kept: HashMap<TensorId, Kept>,
+    /// For each op that takes something off, what that is.
+    taken: HashMap<NodeId, Vec<TensorId>>,
+    /// The loops that keep something.
+    pub found: Vec<LoopTimes>,
+}
+
+/// What is there of a tensor.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    times: u64,
+    more_bytes: u64,
+}
+
+impl Loops {
+    /// Finds out what the loops of a step keep.
+    ///
+    /// # Errors
+    ///
+    /// If a loop keeps something and it is not known how often it runs.
+    pub fn of(
+        analysis: &Analysis,
+        placement: &Placement,
+        runs: impl Fn(NodeId) -> bool,
+    ) -> Result<Loops, UnknownIterations> {
+        let Analysis { graph, flow, .. } = analysis;
+        let mut loops = Loops::default();
+        if graph.node_ids().all(|node| flow.frame(node) == FrameId::TOP) {
+            return Ok(loops);
+        }
+        let frames = Frames::of(analysis);
+        let mut unknown: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut keeping: BTreeSet<FrameId> = BTreeSet::new();
+        for node in graph.node_ids().filter(|&node| runs(node)) {
+            let frame = flow.frame(node);
+            if frame != FrameId::TOP
+                && let Some(times) = frames.times(analysis, frame)
+            {
+                loops.times.insert(node, times);
+            }
+            let Some((holder, value)) = keeps(graph, node) else { continue };
+            let Some(holder) = holder_of(graph, holder) else { continue };
+            let takers = frames.takers.get(&holder).map_or(&[][..], Vec::as_slice);
+            if spreads(graph.op(node).name()) {
+                let Some(flow_out) = graph.outputs(node).next() else { continue };
+                if placement.output(flow_out) != Place::Host {
+                    // Each element is a tensor of its own.
+                    let elements =
+                        analysis.shapes.get(value).and_then(|shape| shape.first()).copied().unwrap_or(0);
+                    let rounding = CHUNK_BYTES * u64::try_from(elements).unwrap_or(0);
+                    let more_bytes = analysis.sizes.bytes(value).unwrap_or(0).saturating_add(rounding);
+                    loops.keep(flow_out, Kept { times: 1, more_bytes }, takers);
+                }
+                continue;
+            }
+            let Some(made) = root(graph, value) else { continue };
+            let maker = graph.producer(made);
+            let is_made = maker.index() < graph.len()
+                && placement.output(made) != Place::Host
+                && matches!(
+                    buffer(graph, &analysis.sizes, maker, made),
+                    Buffer::Own | Buffer::DyingInput | Buffer::AnyInput
+                );
+            let bytes = output_bytes(analysis, maker, made).unwrap_or(0);
+            if !is_made || bytes == 0 {
+                continue;
+            }
+            let frame = flow.frame(maker);
+            keeping.insert(frame);
+            match frames.times(analysis, frame) {
+                Some(times) => loops.keep(made, Kept { times, more_bytes: 0 }, takers),
+                None => {
+                    for name in frames.unknown(analysis, frame) {
+                        *unknown.entry(name).or_default() += in_chunks(bytes);
+                    }
+                }
+            }
+        }
+        if !unknown.is_empty() {
+            return Err(UnknownIterations {
+                bytes: unknown.values().copied().max().unwrap_or(0),
+                loops: unknown.into_keys().map(str::to_string).collect(),
+            });
+        }
+        for frame in keeping.into_iter().filter(|&frame| frame != FrameId::TOP) {
+            let (Some(name), Some(times)) = (frames.names.get(&frame), frames.times(analysis, frame)) else {
+                continue;
+            };
+            let is_found = analysis.iterations.of(name).is_none();
+            loops.found.push(LoopTimes { name: name.clone(), times, is_found });
+        }
+        Ok(loops)
+    }
+
+    fn keep(&mut self, tensor: TensorId, kept: Kept, takers: &[NodeId]) {
+        self.kept.insert(tensor, kept);
+        for &taker in takers {
+            let taken = self.taken.entry(taker).or_default();
+            if !taken.contains(&tensor) {
+                taken.push(tensor);
+            }
+        }
+    }
+
+    /// How often an op runs in a step.
+    pub fn times(&self, node: NodeId) -> u64 {
+        self.times.get(&node).copied().unwrap_or(1)
+    }
+
+    /// The memory of a tensor, given that of one in whole chunks.
+    pub fn bytes(&self, tensor: TensorId, bytes: u64) -> u64 {
+        match self.kept.get(&tensor) {
+            Some(kept) => bytes.saturating_mul(kept.times).saturating_add(in_chunks(kept.more_bytes)),
+            None => bytes,
+        }
+    }
+
+    /// The tensors that are there until an op has run that takes them off.
+    pub fn taken(&self, node: NodeId) -> &[TensorId] {
+        self.taken.get(&node).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The handle of a stack or TensorArray, and the tensor that an op adds to it.
+fn keeps(graph: &Graph, node: NodeId) -> Option<(TensorId, TensorId)> {
+    let inputs = inputs_of(graph, node);
+    let value = match graph.op(node).name() {
+        "StackPush" | "StackPushV2" => 1,
+        "TensorArrayWriteV2" | "TensorArrayWriteV3" | "TensorArrayScatterV2" | "TensorArrayScatterV3" => 2,
+        "TensorArraySplitV2" | "TensorArraySplitV3" => 1,
+        _ => return None,
+    };
+    Some((*inputs.first()?, *inputs.get(value)?))
+}
+
+/// Whether an op makes many elements of one tensor.
+fn spreads(op: &str) -> bool {
+    op.starts_with("TensorArrayScatter") || op.starts_with("TensorArraySplit")
+}
+
+/// Whether an op takes elements off.
+fn takes(op: &str) -> bool {
+    op.starts_with("StackPop")
+        || ["TensorArrayRead", "TensorArrayGather", "TensorArrayConcat"]
+            .iter()
+            .any(|start| op.starts_with(start))
+}
+
+/// The op that made a handle.
+fn holder_of(graph: &Graph, handle: TensorId) -> Option<NodeId> {
+    let node = graph.producer(root(graph, handle)?);
+    (node.index() < graph.len()).then_some(node)
+}
+
+/// The tensor whose buffer another one is: of what a loop carries around, the one that the body makes.
+fn root(graph: &Graph, mut tensor: TensorId) -> Option<TensorId> {
+    let mut seen = BTreeSet::new();
+    loop {
+        let node = graph.producer(tensor);
+        if node.index() >= graph.len() || !seen.insert(tensor) {
+            return Some(tensor);
+        }
+        let inputs = inputs_of(graph, node);
+        let back = inputs.iter().find(|&&input| graph.is_back_edge(graph.producer(input), node));
+        let passed = passes_on(graph.op(node).name(), graph.output_index(tensor));
+        match (back, passed) {
+            (Some(&back), _) => tensor = back,
+            (None, Some(slot)) => tensor = *inputs.get(slot as usize)?,
+            (None, None) => return Some(tensor),
+        }
+    }
+}
+
+/// The loops of a graph.
+struct Frames {
+    names: HashMap<FrameId, String>,
+    conditions: HashMap<FrameId, NodeId>,
+    takers: HashMap<NodeId, Vec<NodeId>>,
+}
+
+impl Frames {
+    fn of(analysis: &Analysis) -> Frames {
+        let Analysis { graph, flow, .. } = analysis;
+        let mut frames = Frames { names: HashMap::new(), conditions: HashMap::new(), takers: HashMap::new() };
+        for node in graph.node_ids() {
+            match graph.op(node).name() {
+                "Enter" | "RefEnter" => {
+                    if let Some(name) = graph.attrs(node).string("frame_name") {
+                        let name = String::from_utf8_lossy(name).into_owned();
+                        frames.names.insert(flow.output_frame(node), name);
+                    }
+                }
+                "LoopCond" => {
+                    frames.conditions.insert(flow.frame(node), node);
+                }
+                op if takes(op) => {
+                    let handle = inputs_of(graph, node).first();
+                    if let Some(holder) = handle.and_then(|&handle| holder_of(graph, handle)) {
+                        frames.takers.entry(holder).or_default().push(node);
+                    }
+                }
+                _ => {}
+            }
+        }
+        frames
+    }
+
+    /// How often what is in a frame runs in a step: as often as its loop in each iteration of those around it.
+    fn times(&self, analysis: &Analysis, mut frame: FrameId) -> Option<u64> {
+        let mut times = 1u64;
+        while frame != FrameId::TOP {
+            times = times.saturating_mul(self.own_times(analysis, frame, 0)?).min(MOST_TIMES);
+            frame = analysis.flow.around(frame);
+        }
+        Some(times)
+    }
+
+    /// The loops around a frame, and that itself, of which it is not known how often they run.
+    fn unknown(&self, analysis: &Analysis, mut frame: FrameId) -> Vec<&str> {
+        let mut unknown = Vec::new();
+        while frame != FrameId::TOP {
+            if self.own_times(analysis, frame, 0).is_none() {
+                unknown.push(self.names.get(&frame).map_or("without a name", String::as_str));
+            }
+            frame = analysis.flow.around(frame);
+        }
+        unknown
+    }
+
+    /// How often a loop runs, at most.
+    fn own_times(&self, analysis: &Analysis, frame: FrameId, depth: usize) -> Option<u64> {
+        let given = self.names.get(&frame).and_then(|name| analysis.iterations.of(name));
+        given.or_else(|| {
+            let condition = *self.conditions.get(&frame)?;
+            self.holds(analysis, *inputs_of(analysis.graph, condition).first()?, depth)
+        })
+    }
+
+    /// How often in turn a condition holds, at most.
+    fn holds(&self, analysis: &Analysis, condition: TensorId, depth: usize) -> Option<u64> {
+        let graph = analysis.graph;
+        let node = graph.producer(condition);
+        if node.index() >= graph.len() || depth > DEEPEST {
+            return None;
+        }
+        let inputs = inputs_of(graph, node);
+        match (graph.op(node).name(), inputs) {
+            ("Identity", &[one]) => self.holds(analysis, one, depth + 1),
+            // Both must hold.
+            ("LogicalAnd", &[one, other]) => {
+                let both = [self.holds(analysis, one, depth + 1), self.holds(analysis, other, depth + 1)];
+                both.into_iter().flatten().min()
+            }
+            ("Less", &[counter, limit]) | ("Greater", &[limit, counter]) => {
+                let limit = largest_value(graph, &analysis.shapes, limit)?.at_most;
+                let (first, step) = counts_up(analysis, counter)?;
+                Some(u64::try_from(limit.checked_sub(first)?.max(0)).ok()?.div_ceil(step))
+            }
+            // The loop of a gradient goes back as often as the other went on.
+            ("GreaterEqual", &[counter, limit]) => {
+                let limit = largest_value(graph, &analysis.shapes, limit)?;
+                if !limit.is_exact || limit.at_most < 1 {
+                    return None;
+                }
+                self.counted(analysis, counts_down_from(graph, counter)?, depth + 1)
+            }
+            _ => None,
+        }
+    }
+
+    /// How often the loop ran that a tensor counted.
+    fn counted(&self, analysis: &Analysis, count: TensorId, depth: usize) -> Option<u64> {
+        let graph = analysis.graph;
+        let mut node = graph.producer(count);
+        // Off a stack, in a loop in a loop: what was pushed.
+        if op_of(graph, node).is_some_and(|op| op.starts_with("StackPop")) {
+            let holder = holder_of(graph, *inputs_of(graph, node).first()?)?;
+            let pushes = graph.node_ids().filter_map(|node| {
+                let (handle, value) = keeps(graph, node)?;
+                (holder_of(graph, handle) == Some(holder)).then_some(value)
+            });
+            let pushed: Vec<TensorId> = pushes.collect();
+            let &[value] = &*pushed else { return None };
+            node = graph.producer(value);
+        }
+        if op_of(graph, node)? != "Exit" {
+            return None;
+        }
+        let frame = analysis.flow.frame(node);
+        let switch = graph.producer(*inputs_of(graph, node).first()?);
+        let merge = *inputs_of(graph, switch).first()?;
+        let (first, step) = counts_up(analysis, merge)?;
+        (first == 0 && step == 1).then(|| self.own_times(analysis, frame, depth + 1))?
+    }
+}
+
+/// Where a loop's counter begins at least, and by how much it grows in each iteration.
+fn counts_up(analysis: &Analysis, counter: TensorId) -> Option<(i64, u64)> {
+    let graph = analysis.graph;
+    let (first, back) = carried(graph, counter)?;
+    let next = graph.producer(back);
+    let (sum, true) = (inputs_of(graph, next), matches!(op_of(graph, next)?, "Add" | "AddV2")) else {
+        return None;
+    };
+    let &[one, other] = sum else { return None };
+    let from_counter = |tensor: TensorId| graph.producer(body(graph, tensor)) == graph.producer(counter);
+    let step = if from_counter(one) {
+        other
+    } else if from_counter(other) {
+        one
+    } else {
+        return None;
+    };
+    let step = largest_value(graph, &analysis.shapes, step).filter(|step| step.is_exact)?;
+    let first = largest_value(graph, &analysis.shapes, first)?;
+    // A counter that begins somewhere above zero begins at zero at least.
+    let least = if first.is_exact { first.at_most } else { first.is_size.then_some(0)? };
+    Some((least, u64::try_from(step.at_most).ok().filter(|&step| step > 0)?))
+}
+
+/// What a loop's counter begins with, if it goes down by one in each iteration.
+fn counts_down_from(graph: &Graph, counter: TensorId) -> Option<TensorId> {
+    let (first, back) = carried(graph, counter)?;
+    let next = graph.producer(back);
+    let inputs = inputs_of(graph, next);
+    let goes_down = op_of(graph, next)? == "Sub"
+        && inputs.first().is_some_and(|&one| graph.producer(body(graph, one)) == graph.producer(counter));
+    goes_down.then_some(first)
+}
+
+/// What a loop carries under a name: its first value, and what the body makes of it.
+fn carried(graph: &Graph, merge: TensorId) -> Option<(TensorId, TensorId)> {
+    let node = graph.producer(body(graph, merge));
+    if op_of(graph, node)? != "Merge" {
+        return None;
+    }
+    let &[first, back] = inputs_of(graph, node) else { return None };
+    let source = |tensor: TensorId| inputs_of(graph, graph.producer(tensor)).first().copied();
+    let is_loop = op_of(graph, graph.producer(first))? == "Enter"
+        && op_of(graph, graph.producer(back))? == "NextIteration";
+    is_loop.then(|| Some((source(first)?, source(back)?)))?
+}
+
+/// The loop's variable that a body's tensor is, behind `Switch` and `Identity`.
+fn body(graph: &Graph, mut tensor: TensorId) -> TensorId {
+    for _ in 0..DEEPEST {
+        let node = graph.producer(tensor);
+        match (op_of(graph, node), inputs_of(graph, node).first()) {
+            (Some("Identity" | "Switch"), Some(&input)) => tensor = input,
+            _ => break,
+        }
+    }
+    tensor
+}
+
+/// The name of a node's op; none of an argument of a function.
+fn op_of<'a>(graph: &Graph<'a>, node: NodeId) -> Option<&'a str> {
+    (node.index() < graph.len()).then(|| graph.op(node).name())
+}
+
+/// What a node reads; nothing if it is an argument of a function.
+fn inputs_of<'g>(graph: &'g Graph, node: NodeId) -> &'g [TensorId] {
+    if node.index() < graph.len() { graph.data_inputs(node) } else { &[] }
+}

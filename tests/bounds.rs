@@ -1,0 +1,252 @@
+//! The most that tensors can be whose size only the data decides, held against what TensorFlow's kernels make.
+//!
+//! Skipped, with the reason printed, where no TensorFlow is found and `LMS_REQUIRE_TENSORFLOW` is unset.
+
+mod support;
+
+use prost::Message;
+use support::graphs::{Nodes, attr_type, shape};
+use tf_lms::format::{Model, ReadOptions};
+use tf_lms::graph::Graph;
+use tf_lms::ops::OpRegistry;
+use tf_lms::proto::tensorflow::attr_value::{ListValue, Value};
+use tf_lms::proto::tensorflow::{ConfigProto, TensorProto};
+use tf_lms::runtime::{Session, Tensor};
+use tf_lms::shape::{Shapes, Sizes};
+
+const FLOAT: i32 = 1;
+const INT32: i32 = 3;
+
+/// A node, its op, what it reads, its attributes, and how many elements its first output has at most.
+type Case = (&'static str, &'static str, &'static [&'static str], Vec<(&'static str, Value)>, u64);
+
+/// Twelve numbers, five of them different: what makes tensors of five elements that could have twelve.
+const NUMBERS: [i32; 12] = [3, 1, 4, 1, 5, 3, 3, 5, 1, 2, 4, 4];
+
+fn of_floats() -> Vec<(&'static str, Value)> {
+    vec![("T", attr_type(FLOAT))]
+}
+
+fn with(more: &[(&'static str, Value)]) -> Vec<(&'static str, Value)> {
+    [&of_floats()[..], more].concat()
+}
+
+fn index(name: &'static str) -> (&'static str, Value) {
+    (name, attr_type(INT32))
+}
+
+/// Ops that make tensors of no known size, or read such. `rows` has a row of four for each different number.
+fn cases() -> Vec<Case> {
+    let to_float = || vec![("SrcT", attr_type(INT32)), ("DstT", attr_type(FLOAT))];
+    let gather = |from| {
+        vec![("Tparams", attr_type(from)), ("Tindices", attr_type(INT32)), ("Taxis", attr_type(INT32))]
+    };
+    let axis = |axis| ("axis", Value::I(axis));
+    let reduction = |keeps| with(&[index("Tidx"), ("keep_dims", Value::B(keeps))]);
+    let squeezed = ListValue { i: vec![1], ..ListValue::default() };
+    let masks =
+        |shrink| with(&[index("Index"), ("shrink_axis_mask", Value::I(shrink)), ("end_mask", Value::I(1))]);
+    vec![
+        ("unique", "Unique", &["numbers"], vec![("T", attr_type(INT32)), index("out_idx")], 12),
+        ("float", "Cast", &["unique"], to_float(), 12),
+        ("rows", "GatherV2", &["table", "unique", "zero"], gather(FLOAT), 48),
+        ("shape", "Shape", &["unique"], vec![("T", attr_type(INT32)), index("out_type")], 1),
+        (
+            "count",
+            "StridedSlice",
+            &["shape", "zeros_1", "ones_1", "ones_1"],
+            vec![("T", attr_type(INT32)), index("Index"), ("shrink_axis_mask", Value::I(1))],
+            1,
+        ),
+        ("positive", "Greater", &["float", "half"], of_floats(), 12),
+        ("where", "Where", &["positive"], vec![("T", attr_type(10))], 12),
+        (
+            "summed",
+            "UnsortedSegmentSum",
+            &["data", "unique:1", "count"],
+            with(&[index("Tindices"), index("Tnumsegments")]),
+            48,
+        ),
+        ("parted", "DynamicPartition", &["data", "parts"], with(&[("num_partitions", Value::I(2))]), 48),
+        (
+            "difference",
+            "ListDiff",
+            &["numbers", "unique"],
+            vec![("T", attr_type(INT32)), index("out_idx")],
+            12,
+        ),
+        ("relu", "Relu", &["rows"], of_floats(), 48),
+        ("added", "AddV2", &["rows", "row"], of_floats(), 48),
+        ("all", "AddN", &["rows", "relu"], with(&[("N", Value::I(2))]), 48),
+        ("column_sums", "Sum", &["rows", "zero"], reduction(false), 4),
+        ("row_sums", "Mean", &["rows", "one"], reduction(false), 12),
+        ("row_means", "Mean", &["rows", "one"], reduction(true), 12),
+        ("product", "MatMul", &["rows", "weights"], of_floats(), 36),
+        ("turned", "Transpose", &["rows", "swap"], with(&[index("Tperm")]), 48),
+        ("inner", "MatMul", &["turned", "weights_5"], with(&[("transpose_a", Value::B(true))]), 60),
+        ("joined", "ConcatV2", &["rows", "data", "zero"], with(&[("N", Value::I(2)), index("Tidx")]), 96),
+        ("tiled", "Tile", &["float", "three"], with(&[index("Tmultiples")]), 36),
+        ("flat", "Reshape", &["rows", "flat_shape"], with(&[index("Tshape")]), 48),
+        ("pairs", "Reshape", &["rows", "pairs_shape"], with(&[index("Tshape")]), 48),
+        ("deeper", "ExpandDims", &["rows", "one"], with(&[index("Tdim")]), 48),
+        ("batches", "BatchMatMulV2", &["deeper", "weights_3d"], of_floats(), 36),
+        ("flatter", "Squeeze", &["deeper"], with(&[("squeeze_dims", Value::List(squeezed))]), 48),
+        ("part", "Slice", &["rows", "from_0_1", "size_all_2"], with(&[index("Index")]), 24),
+        ("column", "StridedSlice", &["rows", "from_0_1", "to_0_2", "ones_2"], masks(2), 12),
+        ("columns", "StridedSlice", &["rows", "from_0_1", "to_0_2", "ones_2"], masks(0), 12),
+        ("padded", "Pad", &["float", "padding"], with(&[index("Tpaddings")]), 15),
+        (
+            "hot",
+            "OneHot",
+            &["unique", "seven", "half", "half"],
+            with(&[("TI", attr_type(INT32)), axis(-1)]),
+            84,
+        ),
+        ("best", "TopKV2", &["rows", "two"], of_floats(), 24),
+        ("chosen", "SelectV2", &["positive", "float", "half"], of_floats(), 12),
+        ("halves", "Split", &["one", "rows"], with(&[("num_split", Value::I(2))]), 24),
+        ("columns_apart", "Unpack", &["rows"], with(&[("num", Value::I(4)), axis(1)]), 12),
+        ("packed", "Pack", &["float", "float"], with(&[("N", Value::I(2)), axis(0)]), 24),
+        ("filled", "Fill", &["shape", "half"], with(&[index("index_type")]), 12),
+        ("counted", "Range", &["zero", "count", "one"], vec![index("Tidx")], 12),
+        (
+            "random",
+            "RandomUniform",
+            &["shape"],
+            vec![("dtype", attr_type(FLOAT)), index("T"), ("seed", Value::I(1))],
+            12,
+        ),
+        ("softmax", "Softmax", &["rows"], of_floats(), 48),
+        ("largest", "ArgMax", &["rows", "one"], with(&[index("Tidx"), index("output_type")]), 12),
+        ("labels", "ZerosLike", &["unique"], vec![("T", attr_type(INT32))], 12),
+        (
+            "losses",
+            "SparseSoftmaxCrossEntropyWithLogits",
+            &["rows", "labels"],
+            with(&[("Tlabels", attr_type(INT32))]),
+            12,
+        ),
+        ("sums", "Cumsum", &["rows", "zero"], with(&[index("Tidx")]), 48),
+        ("biased", "BiasAdd", &["rows", "row"], of_floats(), 48),
+    ]
+}
+
+fn constant(nodes: &mut Nodes, name: &str, sizes: &[i64], values: &[i32]) {
+    let tensor = TensorProto {
+        dtype: INT32,
+        tensor_shape: Some(shape(sizes)),
+        int_val: values.to_vec(),
+        ..TensorProto::default()
+    };
+    nodes.add(name, "Const", &[], &[index("dtype"), ("value", Value::Tensor(tensor))]).declares(name, sizes);
+}
+
+/// The graph; of no tensor but what is fed and constant the shape is declared.
+fn nodes() -> Nodes {
+    let mut nodes = Nodes::default();
+    let ints = [("dtype", attr_type(INT32)), ("shape", Value::Shape(shape(&[12])))];
+    nodes.add("numbers", "Placeholder", &[], &ints).declares("numbers", &[12]);
+    nodes.add("parts", "Placeholder", &[], &ints).declares("parts", &[12]);
+    for (name, sizes) in FLOATS {
+        nodes.placeholder(name, sizes).declares(name, sizes);
+    }
+    for (name, sizes, values) in [
+        ("zero", &[][..], &[0][..]),
+        ("one", &[], &[1]),
+        ("two", &[], &[2]),
+        ("seven", &[], &[7]),
+        ("three", &[1], &[3]),
+        ("zeros_1", &[1], &[0]),
+        ("ones_1", &[1], &[1]),
+        ("ones_2", &[2], &[1, 1]),
+        ("swap", &[2], &[1, 0]),
+        ("flat_shape", &[1], &[-1]),
+        ("pairs_shape", &[2], &[2, -1]),
+        ("from_0_1", &[2], &[0, 1]),
+        ("size_all_2", &[2], &[-1, 2]),
+        ("to_0_2", &[2], &[0, 2]),
+        ("padding", &[1, 2], &[1, 2]),
+    ] {
+        constant(&mut nodes, name, sizes, values);
+    }
+    for (name, op, inputs, attrs, _) in cases() {
+        nodes.add(name, op, inputs, &attrs);
+    }
+    // How many sizes there are the inference knows of any shape.
+    nodes.declares("shape", &[1]).declares("count", &[]);
+    nodes
+}
+
+/// What is fed besides the numbers.
+const FLOATS: [(&str, &[i64]); 7] = [
+    ("table", &[20, 4]),
+    ("data", &[12, 4]),
+    ("row", &[4]),
+    ("half", &[]),
+    ("weights", &[4, 3]),
+    ("weights_5", &[4, 5]),
+    ("weights_3d", &[1, 4, 3]),
+];
+
+fn bounds(name: &str, nodes: &Nodes) -> Vec<(String, Option<u64>)> {
+    let bytes = nodes.graph().encode_to_vec();
+    let model = Model::from_bytes(name, bytes, &ReadOptions::default()).unwrap();
+    let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+    let sizes = Sizes::of(&graph, &Shapes::declared(&graph)).unwrap();
+    let tensors = graph.tensor_ids().map(|tensor| {
+        let elements =
+            sizes.bytes(tensor).map(|bytes| bytes / graph.output_type(tensor).dtype.size_in_bytes().unwrap());
+        (graph.tensor_name(tensor).to_string(), elements)
+    });
+    tensors.collect()
+}
+
+#[test]
+fn what_the_data_decides_is_bounded() {
+    let found = bounds("bounded", &nodes());
+    for (name, op, _, _, most) in cases() {
+        let tensor = format!("{name}:0");
+        let elements = found.iter().find(|(other, _)| *other == tensor).unwrap().1;
+        assert_eq!(elements, Some(most), "{name} ({op})");
+    }
+}
+
+#[test]
+fn tensorflow_makes_no_more() {
+    let Some(tensorflow) = support::tensorflow() else { return };
+    let nodes = nodes();
+    let found = bounds("bounded", &nodes);
+    let session = Session::new(tensorflow, &nodes.graph().encode_to_vec(), &ConfigProto::default()).unwrap();
+    let mut fed = vec![
+        ("numbers", Tensor::of(&[12], &NUMBERS).unwrap()),
+        ("parts", Tensor::of(&[12], &[0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]).unwrap()),
+    ];
+    for (name, sizes) in FLOATS {
+        let count = sizes.iter().product::<i64>() as usize;
+        fed.push((name, Tensor::of(sizes, &vec![0.5f32; count]).unwrap()));
+    }
+    let fed: Vec<(&str, &Tensor)> = fed.iter().map(|(name, tensor)| (*name, tensor)).collect();
+    // Outputs of one or two elements are of no known size because nothing declares it; they say nothing.
+    let mut smaller = 0;
+    for (name, op, ..) in cases() {
+        let tensor = format!("{name}:0");
+        let most = found.iter().find(|(other, _)| *other == tensor).unwrap().1.unwrap();
+        let made =
+            session.run(&fed, &[&tensor], &[]).unwrap_or_else(|error| panic!("{name} ({op}): {error}"));
+        let elements = made[0].shape().iter().product::<i64>() as u64;
+        assert!(elements <= most, "{name} ({op}) has {elements} elements, more than {most}");
+        smaller += usize::from(elements < most);
+    }
+    assert!(smaller > 25, "only {smaller} tensors are smaller than their bound");
+}
+
+/// What is fed and left open has no bound, and neither has what is made of it.
+#[test]
+fn what_is_left_open_stays_unknown() {
+    let mut nodes = Nodes::default();
+    let ints = [("dtype", attr_type(INT32)), ("shape", Value::Shape(shape(&[-1])))];
+    nodes.add("numbers", "Placeholder", &[], &ints).declares("numbers", &[-1]);
+    nodes.add("unique", "Unique", &["numbers"], &[("T", attr_type(INT32)), index("out_idx")]);
+    let found = bounds("open", &nodes);
+    assert!(found.iter().all(|(_, elements)| elements.is_none()), "{found:?}");
+}
