@@ -23,6 +23,10 @@ pub struct Analysis<'a> {
     pub shapes: Shapes,
     /// The bytes of all tensors.
     pub sizes: Sizes,
+    /// The function that the graph is the body of, if it is one of a file's.
+    pub function: Option<String>,
+    /// The ops of the step that run functions whose bodies are not in the graph: nobody knows what these need.
+    pub calls: Vec<NodeId>,
 }
 
 impl<'a> Analysis<'a> {
@@ -33,8 +37,12 @@ impl<'a> Analysis<'a> {
 
     /// Analyses a graph of which it is known what a step runs.
     pub fn with_step(graph: &'a Graph<'a>, step: Step, shapes: Shapes, sizes: Sizes) -> Analysis<'a> {
+        let runs_function = |node: &NodeId| step.contains(*node) && graph.op(*node).runs_functions();
+        let calls = graph.node_ids().filter(runs_function).collect();
         Analysis {
             graph,
+            function: None,
+            calls,
             flow: ControlFlow::of(graph),
             ref_variables: RefVariables::of(graph),
             levels: Levels::of(graph),
