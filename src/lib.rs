@@ -53,6 +53,7 @@ pub mod chart;
 pub mod cli;
 pub mod cost;
 pub mod dtype;
+pub mod flatten;
 pub mod format;
 pub mod graph;
 pub mod omit;
@@ -75,6 +76,7 @@ pub mod tune;
 pub mod verify;
 
 pub use pipeline::{
-    AnalysisOptions, Budget, Checked, Error, Fit, Model, OpenOptions, Rewritten, StrategyChoice, read,
+    AnalysisOptions, Budget, Checked, Error, Fit, Model, OpenOptions, Rewritten, StepFunction,
+    StrategyChoice, read,
 };
 pub use plan::{Analysis, Plan};

@@ -6,9 +6,9 @@ use std::fs;
 use clap::{Args, Command, ValueEnum};
 use clap_complete::Shell;
 
-use super::GraphArgs;
+use super::{GraphArgs, StepArgs};
 use crate::format::{Destination, Encoding, Source};
-use crate::pipeline::{Error, Model, OpenOptions, read_op_list};
+use crate::pipeline::{Error, Model, OpenOptions, StepFunction, read_op_list};
 
 /// Which model to read.
 #[derive(Debug, Clone, Args)]
@@ -28,7 +28,7 @@ impl ModelArgs {
         Source::from(self.input.as_deref().unwrap_or("-".as_ref()))
     }
 
-    /// Reads the model, and the definitions of its ops.
+    /// Reads the model, and the definitions of its ops. Its graph is the file's, whatever functions are called there.
     ///
     /// # Errors
     ///
@@ -37,19 +37,32 @@ impl ModelArgs {
         self.read_from(&self.source(), graph)
     }
 
+    /// The same; if the training step is a function, the model's graph is that function's.
+    ///
+    /// # Errors
+    ///
+    /// If one of the files cannot be read, or the function cannot be made a graph.
+    pub fn read_step(&self, graph: &GraphArgs, step: &StepArgs) -> Result<Model, Error> {
+        Model::open(&self.source(), &self.options(graph, step.step())?)
+    }
+
     /// Reads another model with the same flags.
     ///
     /// # Errors
     ///
     /// If one of the files cannot be read.
     pub fn read_from(&self, source: &Source, graph: &GraphArgs) -> Result<Model, Error> {
-        let mut options = OpenOptions { tags: self.tags.clone(), ..OpenOptions::default() };
+        Model::open(source, &self.options(graph, StepFunction::TopLevel)?)
+    }
+
+    fn options(&self, graph: &GraphArgs, step: StepFunction) -> Result<OpenOptions, Error> {
+        let mut options = OpenOptions { tags: self.tags.clone(), step, ..OpenOptions::default() };
         if let Some(path) = &graph.op_defs {
             let name = path.display().to_string();
             let content = fs::read(path).map_err(|source| Error::Read { name: name.clone(), source })?;
             options.op_defs = read_op_list(&name, &content)?;
         }
-        Model::open(source, &options)
+        Ok(options)
     }
 }
 

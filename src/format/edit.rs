@@ -1,6 +1,7 @@
 //! Changes to a graph, written between the bytes that stay.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use prost::Message;
 use prost_reflect::DynamicMessage;
@@ -27,6 +28,10 @@ pub struct Edits {
     pub removed: BTreeSet<usize>,
     /// Nodes to append after the last one.
     pub added: Vec<NodeDef>,
+    /// New contents of functions of the library, named by their index, or none for those to leave out.
+    pub functions: BTreeMap<usize, Option<Vec<u8>>>,
+    /// Contents of functions to append to the library, which must have one already.
+    pub added_functions: Vec<Vec<u8>>,
 }
 
 impl Edits {
@@ -37,6 +42,12 @@ impl Edits {
             && self.attrs.is_empty()
             && self.removed.is_empty()
             && self.added.is_empty()
+            && !self.has_functions()
+    }
+
+    /// Whether functions are to change.
+    fn has_functions(&self) -> bool {
+        !self.functions.is_empty() || !self.added_functions.is_empty()
     }
 
     /// What changes in a node that stays; none if nothing does.
@@ -72,6 +83,11 @@ impl Model {
         let lossy = |keep| FormatError::LossyConversion { name: self.name().to_string(), keep };
         match (&self.text, encoding) {
             (None, Encoding::Binary) => Ok(self.edited_binary(edits)),
+            // Functions are printed anew, and the whole file with them.
+            (Some(_), Encoding::Text) if edits.has_functions() => {
+                let text = self.as_text(&self.edited_binary(edits).to_vec())?;
+                text.map(|text| Rope::of(text.into_bytes())).ok_or_else(|| lossy(Encoding::Text))
+            }
             (Some(source), Encoding::Text) => Ok(edited_text(source, edits)),
             (Some(source), Encoding::Binary) if source.has_unknown_fields => Err(lossy(Encoding::Text)),
             (Some(_), Encoding::Binary) => Ok(self.edited_binary(edits)),
@@ -116,8 +132,18 @@ impl Model {
         if last.is_none() {
             rope.push_new(std::mem::take(&mut added));
         }
-        let mut node = 0;
+        let parts = Fields::new(&self.bytes, self.graph.clone()).flatten();
+        let mut libraries_left = parts.filter(|part| part.bytes(field::GRAPH_LIBRARY).is_some()).count();
+        let (mut node, mut function) = (0, 0);
         for part in Fields::new(&self.bytes, self.graph.clone()).flatten() {
+            if let Some(library) = part.bytes(field::GRAPH_LIBRARY)
+                && edits.has_functions()
+            {
+                libraries_left -= 1;
+                let content = self.edited_library(edits, library, &mut function, libraries_left == 0);
+                rope.push_rope(content.enclosed(field::GRAPH_LIBRARY));
+                continue;
+            }
             let Some(content) = part.bytes(field::GRAPH_NODE) else {
                 rope.push_source(part.span);
                 continue;
@@ -131,6 +157,39 @@ impl Model {
                 rope.push_new(std::mem::take(&mut added));
             }
             node += 1;
+        }
+        rope
+    }
+
+    /// A part of the function library; `function` counts the functions, those of earlier parts included.
+    fn edited_library(
+        &self,
+        edits: &Edits,
+        library: Range<usize>,
+        function: &mut usize,
+        is_last: bool,
+    ) -> Rope<'_> {
+        let mut rope = Rope::new(&self.bytes);
+        let put = |rope: &mut Rope<'_>, content: &[u8]| {
+            let mut encoded = Vec::with_capacity(content.len() + 8);
+            put_length_delimited_header(field::LIBRARY_FUNCTION, content.len() as u64, &mut encoded);
+            encoded.extend_from_slice(content);
+            rope.push_new(encoded);
+        };
+        for part in Fields::new(&self.bytes, library).flatten() {
+            if part.bytes(field::LIBRARY_FUNCTION).is_none() {
+                rope.push_source(part.span);
+                continue;
+            }
+            match edits.functions.get(function) {
+                None => rope.push_source(part.span),
+                Some(None) => {}
+                Some(Some(content)) => put(&mut rope, content),
+            }
+            *function += 1;
+        }
+        if is_last {
+            edits.added_functions.iter().for_each(|content| put(&mut rope, content));
         }
         rope
     }

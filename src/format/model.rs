@@ -9,7 +9,7 @@ use super::scan::SyntaxError;
 use super::text::{self, TextGraph};
 use super::wire::{Fields, Payload, WireError};
 use super::{Encoding, FormatError, Kind, NodeList, Nodes};
-use crate::proto::tensorflow::{MetaGraphDef, OpDef};
+use crate::proto::tensorflow::{FunctionDef, MetaGraphDef, OpDef};
 
 /// No protobuf message may have more bytes than this.
 pub(super) const LARGEST_MESSAGE: u64 = i32::MAX as u64;
@@ -58,6 +58,8 @@ pub struct Function {
     pub signature: OpDef,
     /// The nodes of the body, which point into the model's bytes: see [`Model::function_nodes`].
     pub nodes: NodeList,
+    /// Where the content of its `FunctionDef` lies in the model's bytes.
+    content: Range<usize>,
 }
 
 /// A model: the bytes that were read, and where its graph and nodes lie in them.
@@ -197,9 +199,9 @@ impl Model {
                         source,
                     })?;
                 }
-                let nodes = NodeList::read(&self.bytes, function, field::FUNCTION_NODE)
+                let nodes = NodeList::read(&self.bytes, function.clone(), field::FUNCTION_NODE)
                     .map_err(|error| file.bad_node(self.kind, error))?;
-                functions.push(Function { signature, nodes });
+                functions.push(Function { signature, nodes, content: function });
             }
         }
         Ok(functions)
@@ -208,6 +210,31 @@ impl Model {
     /// The nodes of a function that [`Model::functions`] of this model returned.
     pub fn function_nodes<'a>(&'a self, function: &'a Function) -> Nodes<'a> {
         Nodes::new(&self.bytes, &function.nodes)
+    }
+
+    /// The content of a function's `FunctionDef`, for a function that [`Model::functions`] of this model returned.
+    pub fn function_bytes(&self, function: &Function) -> &[u8] {
+        &self.bytes[function.content.clone()]
+    }
+
+    /// A function but for its nodes: signature, returns, control returns and attributes.
+    ///
+    /// # Errors
+    ///
+    /// If these parts do not decode.
+    pub fn function_frame(&self, function: &Function) -> Result<FunctionDef, FormatError> {
+        // A message is the sum of its fields, so it can be decoded without some of them.
+        let parts = Fields::new(&self.bytes, function.content.clone()).flatten();
+        let frame: Vec<u8> = parts
+            .filter(|part| part.number != field::FUNCTION_NODE)
+            .flat_map(|part| &self.bytes[part.span])
+            .copied()
+            .collect();
+        FunctionDef::decode(frame.as_slice()).map_err(|source| FormatError::Decode {
+            name: self.name.clone(),
+            part: format!("function {:?}", function.signature.name),
+            source,
+        })
     }
 }
 

@@ -73,6 +73,14 @@ impl OpInfo {
         matches!(self.name(), "Placeholder" | "PlaceholderV2")
     }
 
+    /// Whether a node of this op runs functions that it names in attributes. Functions of data sets run on the host, and when they want to.
+    pub fn runs_functions(&self) -> bool {
+        let is_function = |kind: &str| kind == "func" || kind == "list(func)";
+        self.def.attr.iter().any(|attr| is_function(&attr.r#type))
+            && !self.def.name.contains("Dataset")
+            && !self.def.name.contains("Iterator")
+    }
+
     /// All inputs of a node with these attributes, in order, control inputs aside.
     pub fn input_ports(&self, attrs: &dyn AttrLookup) -> Result<Vec<Port>, OpError> {
         self.ports(&self.def.input_arg, attrs)

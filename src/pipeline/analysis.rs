@@ -24,6 +24,20 @@ pub struct AnalysisOptions {
 }
 
 impl Analysis<'_> {
+    /// Makes sure that all that a step runs is in the graph. Of what functions need that are not, nobody could say whether it fits.
+    ///
+    /// # Errors
+    ///
+    /// If there are such functions.
+    pub fn check_calls(&self) -> Result<(), Error> {
+        let Some(&first) = self.calls.first() else { return Ok(()) };
+        Err(Error::UnknownBodies {
+            node: self.graph.name(first).to_string(),
+            op: self.graph.op(first).name().to_string(),
+            count: self.calls.len(),
+        })
+    }
+
     /// The plan of TFLMSv2's strategy with these parameters. Tensors go to the CPU in the task of the op that makes them.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use crate::cost::CostFileError;
+use crate::flatten::FlattenError;
 use crate::format::FormatError;
 use crate::graph::{DeviceError, GraphError};
 use crate::plan::{PlanError, UnknownName};
@@ -73,6 +74,24 @@ pub enum Error {
     /// The model's nodes are no graph.
     #[error(transparent)]
     Graph(#[from] About<GraphError>),
+    /// The training step is a function that cannot be made a graph of its own, or not be written back.
+    #[error(transparent)]
+    Function(Box<About<FlattenError>>),
+    /// A step runs functions whose bodies are not looked into, so nobody knows what they need.
+    #[error(
+        "a step runs functions that are not looked into, so what it needs is not known: {} (op {op}){}; make them part of the graph, \
+         or choose another step with --signature or --function",
+        node,
+        if *count > 1 { format!(" and {} more", count - 1) } else { String::new() }
+    )]
+    UnknownBodies {
+        /// The first op that runs one.
+        node: String,
+        /// What it is.
+        op: String,
+        /// How many there are.
+        count: usize,
+    },
     /// An op that trains was named, and is not there.
     #[error("{name}: has no op {op:?} (given as --train-op)")]
     NoSuchTrainOp {
@@ -153,4 +172,10 @@ pub enum Error {
     /// It is not proved that the rewritten graph computes the same: because it is not so, or because the checker cannot see that it is.
     #[error(transparent)]
     Unproved(#[from] About<VerifyError>),
+}
+
+impl From<About<FlattenError>> for Error {
+    fn from(error: About<FlattenError>) -> Error {
+        Error::Function(Box::new(error))
+    }
 }

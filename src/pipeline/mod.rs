@@ -20,7 +20,7 @@ pub use budget::{Budget, DEFAULT_PROFILE, StrategyChoice, host_device, measured_
 pub use error::{About, Error};
 pub use fit::Fit;
 pub use in_turn::StepFit;
-pub use model::{Model, OpenOptions, read};
+pub use model::{Model, OpenOptions, StepFunction, read};
 pub use op_defs::read_op_list;
 pub use rewritten::Rewritten;
 pub use simulated::Simulated;

@@ -1,17 +1,19 @@
 //! A model with what its file says about it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::error::OfFile;
 use super::{AnalysisOptions, Error, Rewritten};
+use crate::flatten::{Entry, Flat, find_entry, flatten, restored, write_back};
 use crate::format::{self, Edits, Encoding, Model as File, Source, collected_ops, collected_variables};
 use crate::graph::{Graph, NodeId};
 use crate::ops::OpRegistry;
 use crate::order::Step;
 use crate::plan::{Analysis, Plan};
+use crate::proto::tensorflow::saved_object::Kind;
 use crate::proto::tensorflow::{MetaGraphDef, OpList};
-use crate::rewrite;
+use crate::rewrite::{self, RewriteError};
 #[cfg(feature = "tensorflow")]
 use crate::runtime::{TensorFlow, infer_shapes};
 use crate::shape::{Shapes, Sizes};
@@ -23,6 +25,22 @@ pub struct OpenOptions {
     pub tags: Option<Vec<String>>,
     /// Definitions of ops that TensorFlow does not have, beside those that the file carries: see [`super::read_op_list`].
     pub op_defs: OpList,
+    /// Which function of the file is the training step.
+    pub step: StepFunction,
+}
+
+/// Which function of a file is the training step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum StepFunction {
+    /// The one that updates variables, of all that the file's signatures call; if there is none, the step is at the graph's top level.
+    #[default]
+    Automatic,
+    /// The one that this signature calls.
+    Signature(String),
+    /// This one.
+    Function(String),
+    /// None: the step is at the graph's top level, whatever is called there.
+    TopLevel,
 }
 
 /// A model: a GraphDef, MetaGraphDef or SavedModel, with what its file says about it.
@@ -33,6 +51,8 @@ pub struct Model {
     read_options: format::ReadOptions,
     registry: OpRegistry,
     meta_graph: Option<MetaGraphDef>,
+    /// The training step as a graph of its own, where it is a function.
+    flat: Option<Flat>,
 }
 
 /// Reads the model in a file or a SavedModel's folder.
@@ -71,7 +91,15 @@ impl Model {
         extra.op.extend(info.and_then(|info| info.stripped_op_list.clone()).unwrap_or_default().op);
         extra.op.extend(file.functions()?.into_iter().map(|function| function.signature));
         let registry = OpRegistry::with_extra(&extra);
-        Ok(Model { source: None, file, read_options: options.format(), registry, meta_graph })
+        let function = match &options.step {
+            StepFunction::TopLevel => None,
+            StepFunction::Automatic => find_entry(&file, Entry::Training).of(file.name())?,
+            StepFunction::Signature(name) => find_entry(&file, Entry::Signature(name)).of(file.name())?,
+            StepFunction::Function(name) => find_entry(&file, Entry::Function(name)).of(file.name())?,
+        };
+        let flat = function.map(|function| flatten(&file, &registry, &function)).transpose();
+        let flat = flat.of(file.name())?;
+        Ok(Model { source: None, file, read_options: options.format(), registry, meta_graph, flat })
     }
 
     /// What messages call it.
@@ -104,19 +132,39 @@ impl Model {
         self.meta_graph.as_ref()
     }
 
+    /// The training step where it is a function, as a graph of its own.
+    pub fn step_function(&self) -> Option<&Flat> {
+        self.flat.as_ref()
+    }
+
+    /// The graph that is analysed and rewritten: the function's, or the file's.
+    fn analysed(&self) -> &File {
+        self.flat.as_ref().map_or(&self.file, |flat| &flat.model)
+    }
+
     /// The names of the variables that the file says are trainable.
     pub fn trainable_variables(&self) -> Vec<String> {
+        if self.flat.is_some() {
+            let objects =
+                self.meta_graph.as_ref().and_then(|meta_graph| meta_graph.object_graph_def.as_ref());
+            let kinds = objects.into_iter().flat_map(|objects| &objects.nodes).map(|object| &object.kind);
+            let names = kinds.filter_map(|kind| match kind {
+                Some(Kind::Variable(variable)) if variable.trainable => Some(variable.name.clone()),
+                _ => None,
+            });
+            return names.collect();
+        }
         let names = |meta_graph| collected_variables(meta_graph, "trainable_variables");
         self.meta_graph.as_ref().map(names).unwrap_or_default()
     }
 
-    /// The graph.
+    /// The graph: that of the training step where it is a function.
     ///
     /// # Errors
     ///
     /// If the model's nodes are none.
     pub fn graph(&self) -> Result<Graph<'_>, Error> {
-        Ok(Graph::of_model(&self.file, &self.registry).of(self.name())?)
+        Ok(Graph::of_model(self.analysed(), &self.registry).of(self.name())?)
     }
 
     /// All that is known of the graph.
@@ -145,8 +193,18 @@ impl Model {
         options: &AnalysisOptions,
         (shapes, sizes): (Shapes, Sizes),
     ) -> Result<Analysis<'a>, Error> {
-        let analysis = Analysis::with_step(graph, self.step(graph, &options.train_ops)?, shapes, sizes);
-        Ok(analysis.with_iterations(options.iterations.clone()))
+        let step = self.step(graph, &options.train_ops)?;
+        let mut analysis =
+            Analysis::with_step(graph, step, shapes, sizes).with_iterations(options.iterations.clone());
+        // What calls a function by its name has no attribute that says so.
+        let functions: HashSet<String> =
+            self.file.functions()?.into_iter().map(|function| function.signature.name).collect();
+        let by_name =
+            |node: &NodeId| analysis.step.contains(*node) && functions.contains(graph.op(*node).name());
+        let called: Vec<NodeId> = graph.node_ids().filter(by_name).collect();
+        analysis.calls.extend(called);
+        analysis.function = self.flat.as_ref().map(|flat| flat.function.clone());
+        Ok(analysis)
     }
 
     /// The shapes of all tensors: those in the file, and, where something was given or the file has none at all, what TensorFlow
@@ -158,13 +216,21 @@ impl Model {
     pub fn shapes(&self, graph: &Graph, options: &AnalysisOptions) -> Result<Shapes, Error> {
         let declared = Shapes::declared(graph);
         let has_shapes = graph.tensor_ids().any(|tensor| declared.rank(tensor).is_some());
-        if options.shapes.is_empty() && has_shapes {
-            return Ok(declared);
-        }
-        let why = if has_shapes {
-            "the given shapes must be carried through the graph"
-        } else {
-            "the file holds no shapes"
+        // What a function saves for its gradient is declared nowhere.
+        let undeclared = |node: &NodeId| {
+            let mut outputs = graph.outputs(*node);
+            graph.attrs(*node).raw("_output_shapes").is_none()
+                && outputs.any(|tensor| {
+                    declared.rank(tensor).is_none()
+                        && graph.output_type(tensor).dtype.size_in_bytes().is_some()
+                })
+        };
+        let lacks_some = self.flat.is_some() && graph.node_ids().any(|node| undeclared(&node));
+        let why = match () {
+            () if !has_shapes => "the file holds no shapes",
+            () if !options.shapes.is_empty() => "the given shapes must be carried through the graph",
+            () if lacks_some => "the file holds no shapes of what functions save for their gradients",
+            () => return Ok(declared),
         };
         self.infer(graph, options, why)
     }
@@ -173,7 +239,7 @@ impl Model {
     fn infer(&self, graph: &Graph, options: &AnalysisOptions, why: &'static str) -> Result<Shapes, Error> {
         let tensorflow = TensorFlow::open(options.tensorflow.as_deref())
             .map_err(|source| Error::TensorFlow { name: self.name().to_string(), why, source })?;
-        Ok(infer_shapes(tensorflow, &self.file, graph, &options.shapes).of(self.name())?)
+        Ok(infer_shapes(tensorflow, self.analysed(), graph, &options.shapes).of(self.name())?)
     }
 
     #[cfg(not(feature = "tensorflow"))]
@@ -198,7 +264,10 @@ impl Model {
         let missing = |op: &String| Error::NoSuchTrainOp { name: self.name().to_string(), op: op.clone() };
         let given = train_ops.iter().map(|name| find(name).ok_or_else(|| missing(name)));
         let together: Vec<NodeId> = given.collect::<Result<_, _>>()?;
-        let collected = self.meta_graph.as_ref().map(|meta_graph| collected_ops(meta_graph, "train_op"));
+        let collected = match &self.flat {
+            Some(flat) => Some(vec![flat.train_step.clone()]),
+            None => self.meta_graph.as_ref().map(|meta_graph| collected_ops(meta_graph, "train_op")),
+        };
         let mut runs: Vec<Vec<NodeId>> =
             collected.unwrap_or_default().iter().filter_map(find).map(|node| vec![node]).collect();
         if together.is_empty() {
@@ -225,8 +294,16 @@ impl Model {
     ///
     /// If the plan cannot be carried out, or the encoding cannot hold all of the model.
     pub fn rewrite_as(&self, graph: &Graph, plan: &Plan, encoding: Encoding) -> Result<Rewritten<'_>, Error> {
-        let rewritten = rewrite::rewrite(&self.file, graph, plan).of(self.name())?;
-        let content = self.file.edited(&rewritten.edits, encoding)?.to_vec();
+        let rewritten = rewrite::rewrite(self.analysed(), graph, plan).of(self.name())?;
+        let edits = match &self.flat {
+            Some(flat) if !rewritten.edits.is_empty() => {
+                let body = flat.model.edited(&rewritten.edits, Encoding::Binary)?.to_vec();
+                let body = File::from_bytes(self.name(), body, &format::ReadOptions::default())?;
+                write_back(&self.file, flat, &body, &self.registry).of(self.name())?
+            }
+            _ => rewritten.edits,
+        };
+        let content = self.file.edited(&edits, encoding)?.to_vec();
         let file = File::from_bytes(self.name(), content, &self.read_options)?;
         Ok(Rewritten { original: self, file, control_edges: rewritten.control_edges })
     }
@@ -237,7 +314,28 @@ impl Model {
     ///
     /// If nothing was added, or what was does not look like it.
     pub fn strip(&self) -> Result<Edits, Error> {
-        Ok(rewrite::strip(&self.file).of(self.name())?)
+        let Some(functions) = restored(&self.file).of(self.name())? else {
+            return Ok(rewrite::strip(&self.file).of(self.name())?);
+        };
+        match rewrite::strip(&self.file) {
+            Ok(edits) => Ok(Edits { functions: functions.functions, ..edits }),
+            Err(RewriteError::NothingToStrip) => Ok(functions),
+            Err(error) => Err(error).of(self.name())?,
+        }
+    }
+
+    /// How many ops a rewrite has added, at the top level and in functions.
+    ///
+    /// # Errors
+    ///
+    /// If the function library is damaged.
+    pub fn added_ops(&self) -> Result<usize, Error> {
+        let count = |nodes: format::Nodes<'_>| {
+            (0..nodes.len()).filter(|&node| rewrite::is_added(nodes.name(node))).count()
+        };
+        let functions = self.file.functions()?;
+        let in_functions = functions.iter().map(|function| count(self.file.function_nodes(function)));
+        Ok(count(self.file.nodes()) + in_functions.sum::<usize>())
     }
 }
 

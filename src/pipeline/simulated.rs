@@ -24,8 +24,9 @@ impl<'a> Simulated<'a> {
     ///
     /// # Errors
     ///
-    /// If the budget's measured times are those of another graph.
+    /// If the budget's measured times are those of another graph, or a step runs functions that are not in the graph.
     pub fn new(analysis: &'a Analysis<'a>, budget: &Budget) -> Result<Simulated<'a>, Error> {
+        analysis.check_calls()?;
         let Analysis { graph, shapes, sizes, .. } = analysis;
         let times = budget.op_times.as_ref();
         let costs = Costs::of(graph, shapes, sizes, &budget.profile, times.map(|(_, times)| times));

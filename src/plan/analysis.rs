@@ -25,6 +25,10 @@ pub struct Analysis<'a> {
     pub sizes: Sizes,
     /// How often loops run, where that was given.
     pub iterations: Iterations,
+    /// The function that the graph is the body of, if it is one of a file's.
+    pub function: Option<String>,
+    /// The ops of the step that run functions whose bodies are not in the graph: nobody knows what these need.
+    pub calls: Vec<NodeId>,
 }
 
 /// How often loops run, as somebody says who knows.
@@ -53,8 +57,12 @@ impl<'a> Analysis<'a> {
 
     /// Analyses a graph of which it is known what a step runs.
     pub fn with_step(graph: &'a Graph<'a>, step: Step, shapes: Shapes, sizes: Sizes) -> Analysis<'a> {
+        let runs_function = |node: &NodeId| step.contains(*node) && graph.op(*node).runs_functions();
+        let calls = graph.node_ids().filter(runs_function).collect();
         Analysis {
             graph,
+            function: None,
+            calls,
             flow: ControlFlow::of(graph),
             ref_variables: RefVariables::of(graph),
             levels: Levels::of(graph),
@@ -68,7 +76,9 @@ impl<'a> Analysis<'a> {
 
     /// The same graph with one run of a train op as its step.
     pub fn of_run(&self, run: usize) -> Analysis<'a> {
-        Analysis { step: self.step.of_run(self.graph, run), ..self.clone() }
+        let step = self.step.of_run(self.graph, run);
+        let calls = self.calls.iter().copied().filter(|&node| step.contains(node)).collect();
+        Analysis { step, calls, ..self.clone() }
     }
 
     /// The ops that a run is run for, as a name.

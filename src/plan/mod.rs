@@ -72,6 +72,9 @@ pub struct GraphIdentity {
     pub nodes: usize,
     /// [`graph_digest`] of it.
     pub digest: String,
+    /// The function that it is the body of, made flat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
 }
 
 /// A constant, or a value that several variables begin with, that goes to a variable by way of the host.
@@ -203,7 +206,11 @@ impl Plan {
     pub fn new(analysis: &Analysis, strategy: &str, host_device: &str) -> Plan {
         Plan {
             schema: PLAN_SCHEMA,
-            graph: GraphIdentity { nodes: analysis.graph.len(), digest: graph_digest(analysis.graph) },
+            graph: GraphIdentity {
+                nodes: analysis.graph.len(),
+                digest: graph_digest(analysis.graph),
+                function: analysis.function.clone(),
+            },
             strategy: strategy.to_string(),
             parameters: serde_json::Value::Null,
             host_device: host_device.to_string(),

@@ -71,13 +71,40 @@ pub struct Shapes {
 }
 
 impl Shapes {
-    /// The shapes that the graph's nodes declare in `_output_shapes`.
+    /// The shapes that the graph's nodes declare in `_output_shapes`, and those that follow from them where an op hands its input on.
     pub fn declared(graph: &Graph) -> Shapes {
         let mut known = Shapes::unknown(graph);
         for node in graph.node_ids() {
             let Some(declared) = output_shapes(&graph.attrs(node)) else { continue };
             for (tensor, shape) in graph.outputs(node).zip(declared) {
                 known.set(tensor, shape.map(Vec::into_boxed_slice));
+            }
+        }
+        // What an op hands on as it is has the shape that it had. (Not every exporter says so.)
+        for &node in graph.topological() {
+            let inputs = graph.data_inputs(node);
+            let handed_on = match graph.op(node).name() {
+                "Identity" | "IdentityN" => inputs.to_vec(),
+                "Switch" => inputs.first().map(|&data| vec![data; 2]).unwrap_or_default(),
+                // Of whichever branch is taken.
+                "Merge" if inputs.windows(2).all(|pair| known.get(pair[0]) == known.get(pair[1])) => {
+                    inputs.first().map(|&data| vec![data]).unwrap_or_default()
+                }
+                _ => continue,
+            };
+            for (tensor, from) in graph.outputs(node).zip(handed_on) {
+                if known.get(tensor).is_none() {
+                    let shape = known.get(from).map(Box::from);
+                    known.set(tensor, shape);
+                }
+            }
+            // Which branch it was is a number.
+            let mut outputs = graph.outputs(node);
+            if let ("Merge", Some(result), Some(which)) =
+                (graph.op(node).name(), outputs.next(), outputs.next())
+                && known.get(result).is_some()
+            {
+                known.set(which, Some(Box::default()));
             }
         }
         known

@@ -24,6 +24,8 @@
 //! Beyond that it may give other inputs to original nodes, and move those that compute nothing to the host: these have the device that they
 //! had before as the attribute `_lms_device`, and what had to be with them has its `_class` as `_lms_class`.
 //!
+//! Where a function was rewritten, the file holds it as it was too, and both are made flat to be compared: see `functions`.
+//!
 //! # Kinds of violations
 //!
 //! Each rule has a file that says why it is one. Rules are looked at in three stages: first the files and their nodes;
@@ -72,6 +74,7 @@ mod copies;
 mod effects;
 mod form;
 mod frames;
+mod functions;
 mod graph;
 mod host_ops;
 mod names;
@@ -124,6 +127,20 @@ pub fn check(original: &Model, rewritten: &Model, ops: &OpRegistry) -> Result<Ve
 ///
 /// As for [`check`].
 pub fn check_with(
+    original: &Model,
+    rewritten: &Model,
+    ops: &OpRegistry,
+    options: &CheckOptions,
+) -> Result<Verified, VerifyError> {
+    let rewritten_functions = functions::rewritten_functions(original, rewritten);
+    if rewritten_functions.is_empty() {
+        return check_graphs(original, rewritten, ops, options);
+    }
+    functions::check(original, rewritten, &rewritten_functions, ops)
+}
+
+/// The check of a graph's top level, and of what is around it.
+fn check_graphs(
     original: &Model,
     rewritten: &Model,
     ops: &OpRegistry,

@@ -9,6 +9,7 @@ mod checkpoints;
 mod comparison;
 mod data;
 mod errors;
+mod functions;
 mod grappler;
 mod host;
 mod link;

@@ -32,7 +32,7 @@ pub const BERT: Case = Case {
 pub const UNET: Case = Case { model: "unet3d_16_b1", feeds: &["truth=randint:0:2"] };
 
 /// The plug-in, where cargo built it for the tests of its crate or by itself.
-fn plugin() -> Option<PathBuf> {
+pub fn plugin() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("LMS_SOFTGPU") {
         return Some(named.into());
     }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Parser;
-use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, OutputArgs, TflmsArgs, Verbosity};
+use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, OutputArgs, StepArgs, TflmsArgs, Verbosity};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,6 +74,9 @@ pub struct Args {
 
     #[command(flatten)]
     pub graph: GraphArgs,
+
+    #[command(flatten)]
+    pub step: StepArgs,
 
     #[command(flatten)]
     pub tflms: TflmsArgs,

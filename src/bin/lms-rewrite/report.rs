@@ -45,6 +45,12 @@ pub struct Report {
     name: String,
     #[serde(skip)]
     functions: usize,
+    /// The function that is the training step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<String>,
+    /// How many calls in it were made flat.
+    #[serde(skip)]
+    flat_calls: usize,
     #[serde(skip)]
     unknown_tensors: Vec<String>,
     #[serde(skip)]
@@ -134,6 +140,8 @@ pub struct Facts<'a> {
     pub encoding: Encoding,
     pub trainable: &'a [String],
     pub functions: usize,
+    /// The function that is the training step, and how many calls in it were made flat.
+    pub function: Option<(&'a str, usize)>,
 }
 
 fn is_zero(count: &usize) -> bool {
@@ -180,6 +188,8 @@ impl Report {
             output: None,
             name: facts.name.to_string(),
             functions: facts.functions,
+            function: facts.function.map(|(name, _)| name.to_string()),
+            flat_calls: facts.function.map_or(0, |(_, calls)| calls),
             unknown_tensors: unknown
                 .iter()
                 .take(3)
@@ -245,7 +255,13 @@ impl Display for Report {
                 count(input.levels)
             ),
         )?;
-        if self.functions > 0 {
+        if let Some(function) = &self.function {
+            let calls = match self.flat_calls {
+                1 => "1 call".to_string(),
+                calls => format!("{} calls", count(calls)),
+            };
+            row(f, "step", format_args!("function {function}, with {calls} in it made flat"))?;
+        } else if self.functions > 0 {
             row(f, "functions", format_args!("{}, left as they are", count(self.functions)))?;
         }
         row(f, "learning parameters", Size(input.parameter_bytes))?;

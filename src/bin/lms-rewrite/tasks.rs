@@ -19,7 +19,7 @@ pub fn rewrite(args: &Args) -> anyhow::Result<()> {
     let mut clock = Clock::start();
     let mut seconds = Seconds::default();
 
-    let model = args.model.read(&args.graph)?;
+    let model = args.model.read_step(&args.graph, &args.step)?;
     let graph = model.graph()?;
     seconds.read = clock.lap();
     let options = args.graph.analysis();
@@ -42,6 +42,7 @@ pub fn rewrite(args: &Args) -> anyhow::Result<()> {
         encoding: model.file().encoding(),
         trainable: &model.trainable_variables(),
         functions,
+        function: model.step_function().map(|flat| (flat.function.as_str(), flat.calls)),
     });
     report.control_edges = rewritten.control_edges();
     let output = match args.no_verify {
@@ -75,7 +76,7 @@ pub fn strip(args: &Args) -> anyhow::Result<()> {
     let destination = destination(args, !args.dry_run)?;
     let model = args.model.read(&args.graph)?;
     let edits = model.strip()?;
-    let removed = edits.removed.len();
+    let removed = model.added_ops()?;
     let content = model.file().edited(&edits, args.output.encoding(model.file().encoding()))?;
     if !args.dry_run {
         destination.write(&content, &args.model.source())?;
@@ -209,8 +210,22 @@ fn notes(args: &Args, plan: &Plan, analysis: &Analysis, has_functions: bool) -> 
         notes
             .push(format!("{untriggered} swap-ins have no trigger and start as soon as their tensor is out"));
     }
+    if let Some(&first) = analysis.calls.first() {
+        let (name, op) = (analysis.graph.name(first), analysis.graph.op(first).name());
+        let more = match analysis.calls.len() {
+            1 => String::new(),
+            calls => format!(" and {} more", calls - 1),
+        };
+        notes.push(format!(
+            "what the functions need that {name} ({op}){more} run is not known: they stay as they are"
+        ));
+    }
     if plan.swaps.is_empty() {
-        let functions = if has_functions { "; the bodies of its functions are not rewritten" } else { "" };
+        let functions = if has_functions && analysis.function.is_none() {
+            "; the bodies of its functions are not rewritten"
+        } else {
+            ""
+        };
         notes.push(format!("nothing to swap among the graph's {} nodes{functions}", analysis.graph.len()));
     }
     notes

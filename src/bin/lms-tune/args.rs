@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Parser, ValueEnum};
-use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, TflmsArgs, Verbosity};
+use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, StepArgs, TflmsArgs, Verbosity};
 use tf_lms::shape::Dimensions;
 
 const EXAMPLES: &str = "\
@@ -84,6 +84,9 @@ pub struct Args {
 
     #[command(flatten)]
     pub graph: GraphArgs,
+
+    #[command(flatten)]
+    pub step: StepArgs,
 
     #[command(flatten)]
     pub tflms: TflmsArgs,

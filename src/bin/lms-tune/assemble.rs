@@ -158,6 +158,9 @@ impl Facts<'_> {
                 of_loop.name, of_loop.times
             ));
         }
+        if let Some(function) = &self.simulated.analysis.function {
+            notes.push(format!("the step is the function {function}, with the calls in it made flat"));
+        }
         if !self.simulated.analysis.step.is_known() {
             notes.push(
                 "the file does not say what a step runs, so this is a guess; give --train-op".to_string(),

@@ -20,10 +20,11 @@ const TFLMS_MEMORY_RATIO: f64 = 0.9;
 /// Finds TFLMSv2's plan and ours in its model of memory, and reports both.
 pub fn tune(args: &Args) -> anyhow::Result<()> {
     let start = Instant::now();
-    let model = args.model.read(&args.graph)?;
+    let model = args.model.read_step(&args.graph, &args.step)?;
     let name = model.name();
     let graph = model.graph()?;
     let analysis = model.analyse(&graph, &args.graph.analysis())?;
+    analysis.check_calls().with_context(|| name.to_string())?;
     let parameter_bytes = learning_parameter_bytes(&graph, &analysis.shapes, &model.trainable_variables());
     let memory = args.budget.memory()?.first().copied().unwrap_or(0);
     let ratio = args.budget.memory_ratio.unwrap_or(TFLMS_MEMORY_RATIO);

@@ -47,7 +47,7 @@ struct Curve {
 
 /// Finds the largest sizes that fit without and with swapping, and prints what was tried on the way.
 pub fn run(args: &Args, free: &[Free]) -> anyhow::Result<()> {
-    let model = args.model.read(&args.graph)?;
+    let model = args.model.read_step(&args.graph, &args.step)?;
     let graph = model.graph()?;
     let mut search =
         Search { args, model: &model, graph: &graph, free, probes: BTreeMap::new(), refusal: None };

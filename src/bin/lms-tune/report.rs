@@ -277,26 +277,15 @@ impl Display for Report {
         )?;
         writeln!(
             f,
-<<<<<<< HEAD
-            "    {:<18} {:.1} ms (here {}), for computing each op once",
-=======
-            "    {:<18} {} each way, less what is computed again{}",
-            "copies",
-            Size(self.floors.swap_bytes),
-            above(self.swapout_bytes.max(self.swapin_bytes) as f64, self.floors.swap_bytes as f64)
+            "    {:<18} {:.1} ms{}, for computing each op once",
+            "step",
+            self.floors.step_seconds * 1e3,
+            above(self.step_seconds_after, self.floors.step_seconds)
         )?;
-        writeln!(
-                    f,
-                    "    {:<18} {:.1} ms{}",
-        >>>>>>> 08a7440 (Loops count as often as they run, updates in branches are updates, and a constant that is swapped may be waited for)
-                    "step",
-                    self.floors.step_seconds * 1e3,
-                    above(self.step_seconds_after, self.floors.step_seconds)
-                )?;
         if let Some(bound) = self.step_bound_seconds {
             writeln!(
                 f,
-                "    {:<18} {:.1} ms (here {}), in the order of ops that this one has",
+                "    {:<18} {:.1} ms{}, in the order of ops that this one has",
                 "step, with copies",
                 bound * 1e3,
                 above(self.step_seconds_after, bound)

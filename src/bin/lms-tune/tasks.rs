@@ -31,7 +31,7 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
         return Err(Failure::Usage.error("--json and -o - both want standard output"));
     }
     let start = Instant::now();
-    let model = args.model.read(&args.graph)?;
+    let model = args.model.read_step(&args.graph, &args.step)?;
     let graph = model.graph()?;
     let analysis = model.analyse(&graph, &args.graph.analysis())?;
     let mut budget = budget(args)?;

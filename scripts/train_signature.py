@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Trains a SavedModel of TensorFlow 2 by its signature in Python; `train_signature.py --help` says how.
+
+The SavedModel, rewritten or not, is loaded by `tf.saved_model.load`, and its signature is called step by step with the same made-up batch.
+Prints one line of JSON: the losses, what the variables hold at the end, and what the software GPU counted in the last step.
+"""
+
+import argparse
+import ctypes
+import hashlib
+import json
+import os
+import pathlib
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+os.environ.setdefault("TF_DETERMINISTIC_OPS", "1")
+
+# What changes the last bits where copies stand between the ops that it would join, and what keeps constants on the GPU.
+EXACT = {"arithmetic_optimization": False, "constant_folding": False}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("model", type=pathlib.Path, help="a SavedModel's folder")
+    parser.add_argument("--signature", help="the signature; by default the only one that takes arguments")
+    parser.add_argument("--softgpu", help="libsoftgpu.so, to train on the software GPU; else on the GPUs that TensorFlow finds")
+    parser.add_argument("--memory", default="16GiB", help="the software GPU's memory, as 200MiB")
+    parser.add_argument("--allocator", choices=["bfc", "exact"], default="bfc", help="the software GPU's allocator")
+    parser.add_argument("--grappler", choices=["exact", "default"], default="exact", help="exact: without what changes the last bits")
+    parser.add_argument("--batch", type=int, default=8, help="size of the dimensions that the signature leaves free")
+    parser.add_argument("--largest-integer", type=int, default=9, help="integers are made up between 0 and this")
+    parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=4)
+    return parser.parse_args()
+
+
+class Copies(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ["bytes", "copies", "busy_ns"]]
+
+
+class Counters(ctypes.Structure):
+    """The beginning of what `softgpu_counters` writes."""
+
+    _fields_ = (
+        [("struct_size", ctypes.c_uint64), ("version", ctypes.c_uint32), ("device", ctypes.c_uint32)]
+        + [(name, ctypes.c_uint64) for name in ["limit", "live", "peak", "allocations", "failed", "largest"]]
+        + [("copies_in", Copies), ("copies_out", Copies)]
+    )
+
+
+class SoftGpu:
+    """The software GPU in this process."""
+
+    def __init__(self, path, memory, allocator):
+        os.environ["SOFTGPU_MEMORY"], os.environ["SOFTGPU_ALLOCATOR"] = memory, allocator
+        from tensorflow.core.protobuf import config_pb2
+        from tensorflow.python.eager import context
+        from tensorflow.python.framework import load_library
+
+        config = config_pb2.ConfigProto()
+        config.pluggable_device_options.per_process_gpu_memory_fraction = 1.0
+        context.context()._config = config  # nothing public sets these options without a session
+        load_library.load_pluggable_device_library(path)
+        self.library = ctypes.CDLL(path)
+
+    def reset(self):
+        self.library.softgpu_reset(-1)
+
+    def counters(self):
+        counters = Counters(struct_size=ctypes.sizeof(Counters))
+        if self.library.softgpu_counters(0, ctypes.byref(counters)) != 0:
+            raise SystemExit("the software GPU has no counters")
+        return {
+            "live_bytes": counters.live,
+            "peak_bytes": counters.peak,
+            "in_bytes": counters.copies_in.bytes,
+            "out_bytes": counters.copies_out.bytes,
+        }
+
+
+def made_up(spec, args, random):
+    """A value for an argument of a signature."""
+    shape = [args.batch if size is None else size for size in spec.shape.as_list()]
+    if spec.dtype.is_integer:
+        return random.integers(0, args.largest_integer, shape, endpoint=True).astype(spec.dtype.as_numpy_dtype)
+    return random.random(shape).astype(spec.dtype.as_numpy_dtype)
+
+
+def main():
+    args = arguments()
+    os.environ["SOFTGPU_MEMORY"] = args.memory  # before TensorFlow is there
+
+    import numpy
+    import tensorflow as tf
+
+    gpu = SoftGpu(args.softgpu, args.memory, args.allocator) if args.softgpu else None
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    if args.grappler == "exact":
+        tf.config.optimizer.set_experimental_options(EXACT)
+    report = {"losses": []}
+    try:
+        loaded = tf.saved_model.load(str(args.model))
+        fed = [name for name, step in loaded.signatures.items() if step.structured_input_signature[1]]
+        names = [args.signature] if args.signature else fed
+        if len(names) != 1:
+            raise SystemExit(f"choose one with --signature: {', '.join(names)}")
+        step = loaded.signatures[names[0]]
+        random = numpy.random.default_rng(args.seed)
+        specs = sorted(step.structured_input_signature[1].items())
+        feeds = {name: tf.constant(made_up(spec, args, random)) for name, spec in specs}
+        before = {"in_bytes": 0, "out_bytes": 0}
+        for _ in range(args.steps):
+            if gpu:
+                gpu.reset()
+                before = gpu.counters()
+            result = step(**feeds)
+            after = gpu.counters() if gpu else None
+            report["losses"].append(float(next(iter(result.values())).numpy()))
+        if gpu:
+            copied = {name: after[name] - before[name] for name in ["in_bytes", "out_bytes"]}
+            report |= {"live_bytes": before["live_bytes"], "peak_bytes": after["peak_bytes"], **copied}
+        values = hashlib.sha256()
+        for variable in step.variables:
+            values.update(variable.numpy().tobytes())
+        report |= {"variables": len(step.variables), "sha256": values.hexdigest()}
+    except tf.errors.ResourceExhaustedError as error:
+        report["out_of_memory"] = error.message.splitlines()[0]
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,359 @@
+//! The flat graph in bytes.
+//!
+//! A node's attributes are copied as they stand in the file, so that nothing is lost that this version does not know.
+
+use std::collections::HashSet;
+
+use prost::Message;
+
+use super::error::FlattenError;
+use super::expand::{Expansion, FlatNode, Flattened, MadeInput, Tensor, begins_frame};
+use super::library::{Local, Read, functions_in};
+use crate::format::wire::{Fields, put_length_delimited_header, put_string};
+use crate::format::{Model, Nodes};
+use crate::proto::tensorflow::attr_value::{ListValue, Value};
+use crate::proto::tensorflow::{AttrValue, NodeDef};
+
+/// Field numbers of `NodeDef` and of the messages around it.
+mod field {
+    pub const NAME: u32 = 1;
+    pub const OP: u32 = 2;
+    pub const INPUT: u32 = 3;
+    pub const DEVICE: u32 = 4;
+    pub const ATTR: u32 = 5;
+    pub const GRAPH_NODE: u32 = 1;
+    pub const GRAPH_LIBRARY: u32 = 2;
+}
+
+/// What is to be written next.
+enum Part {
+    /// The nodes of an instance, from this one on.
+    Nodes(u32, u32),
+    /// Nodes that were made.
+    Made(Vec<u32>),
+}
+
+/// Writes the nodes of the flat graph.
+pub(super) struct Emitter<'e, 'l, 'a> {
+    expansion: &'e mut Expansion<'l, 'a>,
+    model: &'e Model,
+    /// The nodes that stand for the function's arguments. They are there before anything runs, so nobody waits for them.
+    arguments: HashSet<u32>,
+    graph: Vec<u8>,
+    /// The content of the node that is being written.
+    node: Vec<u8>,
+    controls: Vec<FlatNode>,
+    known_controls: HashSet<FlatNode>,
+    /// Whether a node names a function.
+    needs_library: bool,
+}
+
+impl<'e, 'l, 'a> Emitter<'e, 'l, 'a> {
+    pub fn new(expansion: &'e mut Expansion<'l, 'a>, model: &'e Model, arguments: &[u32]) -> Self {
+        Emitter {
+            expansion,
+            model,
+            arguments: arguments.iter().copied().collect(),
+            graph: Vec::new(),
+            node: Vec::new(),
+            controls: Vec::new(),
+            known_controls: HashSet::new(),
+            needs_library: false,
+        }
+    }
+
+    /// Writes the bodies, each where its call was.
+    pub fn bodies(&mut self) -> Result<(), FlattenError> {
+        // What is still to be written, the last first.
+        let mut open = vec![Part::Nodes(0, 0)];
+        while let Some(part) = open.last_mut() {
+            let (instance, node) = match part {
+                Part::Nodes(instance, next) => {
+                    *next += 1;
+                    (*instance, *next - 1)
+                }
+                Part::Made(made) => {
+                    let made = std::mem::take(made);
+                    open.pop();
+                    for made in made {
+                        self.made(made)?;
+                    }
+                    continue;
+                }
+            };
+            if node as usize >= self.expansion.body(instance).nodes.len() {
+                open.pop();
+                continue;
+            }
+            match self.expansion.instances[instance as usize].calls.get(&node) {
+                None => self.body_node(instance, node)?,
+                Some(Flattened { bodies, before, behind, .. }) => {
+                    open.push(Part::Made(behind.clone()));
+                    open.extend(bodies.iter().rev().map(|&body| Part::Nodes(body, 0)));
+                    open.push(Part::Made(before.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The whole graph; `model` is the one that the function is of.
+    pub fn finish(mut self) -> Vec<u8> {
+        let graph = self.model.graph_def();
+        for part in Fields::of(graph).flatten() {
+            let is_wanted = match part.number {
+                field::GRAPH_NODE => false,
+                field::GRAPH_LIBRARY => self.needs_library,
+                _ => true,
+            };
+            if is_wanted {
+                self.graph.extend_from_slice(&graph[part.span]);
+            }
+        }
+        self.graph
+    }
+
+    /// Writes a node that was made.
+    pub fn made(&mut self, number: u32) -> Result<(), FlattenError> {
+        let made = &self.expansion.made[number as usize];
+        let owner = made.owner;
+        put_string(field::NAME, &made.name, &mut self.node);
+        put_string(field::OP, &made.op, &mut self.node);
+        let inputs = made.inputs.clone();
+        let mut is_gated = false;
+        for input in inputs {
+            match input {
+                MadeInput::Tensor(tensor) => {
+                    is_gated |= self.is_behind_gate(owner, tensor.node);
+                    self.data(tensor);
+                }
+                MadeInput::Data(instance, tensor) => {
+                    let tensor = self.expansion.tensor(instance, tensor)?;
+                    is_gated |= self.is_behind_gate(owner, tensor.node);
+                    self.data(tensor);
+                }
+                MadeInput::Control(from) => {
+                    is_gated |= self.is_behind_gate(owner, from);
+                    self.control(from);
+                }
+                MadeInput::ControlsOf { instance, node } => {
+                    let body = self.expansion.body(instance);
+                    for read in body.inputs.row(node as usize) {
+                        if let Read::Control(from) = read {
+                            let from = self.expansion.control(instance, *from)?;
+                            is_gated |= self.is_behind_gate(owner, from);
+                            self.control(from);
+                        }
+                    }
+                }
+                MadeInput::EffectsOf(instance) => {
+                    let body = self.expansion.body(instance);
+                    for &effect in &body.effects {
+                        let from = self.expansion.control(instance, Local::Node(effect))?;
+                        is_gated |= self.is_behind_gate(owner, from);
+                        self.control(from);
+                    }
+                }
+                MadeInput::ReturnsOf(instance) => {
+                    let body = self.expansion.body(instance);
+                    for &tensor in &body.returns {
+                        let from = self.expansion.tensor(instance, tensor)?.node;
+                        is_gated |= self.is_behind_gate(owner, from);
+                        self.control(from);
+                    }
+                }
+            }
+        }
+        if !is_gated && let Some(gate) = self.expansion.instances[owner as usize].gate {
+            self.control(gate);
+        }
+        self.put_controls();
+        let made = &self.expansion.made[number as usize];
+        if !made.device.is_empty() {
+            put_string(field::DEVICE, &made.device, &mut self.node);
+        }
+        match made.like {
+            Some(like) => self.node.extend(rest_of(self.model.nodes(), like)),
+            None => {
+                let attr = made.attrs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+                self.node.extend(NodeDef { attr, ..NodeDef::default() }.encode_to_vec());
+            }
+        }
+        self.end_node();
+        Ok(())
+    }
+
+    fn body_node(&mut self, instance: u32, node: u32) -> Result<(), FlattenError> {
+        let body = self.expansion.body(instance);
+        let nodes = body.nodes;
+        let name = self.expansion.name(FlatNode::Body { instance, node });
+        put_string(field::NAME, name, &mut self.node);
+        put_string(field::OP, nodes.op(node as usize), &mut self.node);
+        let mut is_gated = false;
+        for &read in body.inputs.row(node as usize) {
+            match read {
+                Read::Data(tensor) => {
+                    let tensor = self.expansion.tensor(instance, tensor)?;
+                    is_gated |= self.is_behind_gate(instance, tensor.node);
+                    self.data(tensor);
+                }
+                Read::Control(from) => {
+                    let from = self.expansion.control(instance, from)?;
+                    is_gated |= self.is_behind_gate(instance, from);
+                    self.control(from);
+                }
+            }
+        }
+        if !is_gated && let Some(gate) = self.expansion.instances[instance as usize].gate {
+            self.control(gate);
+        }
+        self.put_controls();
+        let device = self.expansion.device(instance, node)?;
+        if !device.is_empty() {
+            put_string(field::DEVICE, &device, &mut self.node);
+        }
+        self.attrs(instance, node)?;
+        self.end_node();
+        Ok(())
+    }
+
+    /// Whether a node runs behind what an instance's nodes wait for.
+    fn is_behind_gate(&self, instance: u32, node: FlatNode) -> bool {
+        let instance = &self.expansion.instances[instance as usize];
+        let gated = instance.gated;
+        let end = self.expansion.instances[gated as usize].end;
+        let owner = self.expansion.owner(node);
+        let leads_there = match node {
+            FlatNode::Made(made) => self.expansion.made[made as usize].branches.contains(&gated),
+            FlatNode::Body { .. } => false,
+        };
+        instance.gate.is_some()
+            && ((gated..end).contains(&owner) || instance.gate == Some(node) || leads_there)
+    }
+
+    fn data(&mut self, tensor: Tensor) {
+        let name = self.expansion.name(tensor.node);
+        match tensor.output {
+            0 => put_string(field::INPUT, name, &mut self.node),
+            output => put_string(field::INPUT, &format!("{name}:{output}"), &mut self.node),
+        }
+    }
+
+    /// Notes a control input, to be written behind the data inputs.
+    fn control(&mut self, from: FlatNode) {
+        let is_argument = matches!(from, FlatNode::Made(made) if self.arguments.contains(&made));
+        if !is_argument && self.known_controls.insert(from) {
+            self.controls.push(from);
+        }
+    }
+
+    fn put_controls(&mut self) {
+        for from in std::mem::take(&mut self.controls) {
+            let name = format!("^{}", self.expansion.name(from));
+            put_string(field::INPUT, &name, &mut self.node);
+        }
+        self.known_controls.clear();
+    }
+
+    fn end_node(&mut self) {
+        put_length_delimited_header(field::GRAPH_NODE, self.node.len() as u64, &mut self.graph);
+        self.graph.append(&mut self.node);
+    }
+
+    /// Copies what a node has beside name, op, inputs and device.
+    fn attrs(&mut self, instance: u32, node: u32) -> Result<(), FlattenError> {
+        let body = self.expansion.body(instance);
+        let nodes = body.nodes;
+        let raw = nodes.raw(node as usize);
+        for part in Fields::of(raw).flatten() {
+            if (field::NAME..=field::DEVICE).contains(&part.number) {
+                continue;
+            }
+            let Some(entry) = part.bytes(field::ATTR) else {
+                self.node.extend_from_slice(&raw[part.span]);
+                continue;
+            };
+            let (mut key, mut value) = (0..0, 0..0);
+            for inner in Fields::new(raw, entry).flatten() {
+                match inner.number {
+                    1 => key = inner.bytes(1).unwrap_or_default(),
+                    2 => value = inner.bytes(2).unwrap_or_default(),
+                    _ => {}
+                }
+            }
+            let (key, value) = (&raw[key], &raw[value]);
+            self.needs_library = self.needs_library || !functions_in(value).is_empty();
+            let new = match key {
+                b"_class" => self.colocated(instance, value).map(Some),
+                b"frame_name" if instance > 0 && begins_frame(nodes.op(node as usize)) => {
+                    self.frame(instance, value).map(Some)
+                }
+                _ if is_placeholder(value) => Some(Some(self.given(instance, node, value)?)),
+                _ => Some(None),
+            };
+            match new {
+                None => {}
+                Some(None) => self.node.extend_from_slice(&raw[part.span]),
+                Some(Some(new)) => {
+                    let attr = [(String::from_utf8_lossy(key).into_owned(), new)].into();
+                    self.node.extend(NodeDef { attr, ..NodeDef::default() }.encode_to_vec());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a node must be beside others: those of them that are there. None if none are.
+    fn colocated(&self, instance: u32, value: &[u8]) -> Option<AttrValue> {
+        let Some(Value::List(list)) = AttrValue::decode(value).ok()?.value else { return None };
+        let body = self.expansion.body(instance);
+        let names = list.s.iter().filter_map(|class| {
+            let name = std::str::from_utf8(class).ok()?.strip_prefix("loc:@")?;
+            let Local::Node(node) = *body.by_name.get(name)? else { return None };
+            if self.expansion.instances[instance as usize].calls.contains_key(&node) {
+                return None;
+            }
+            Some(format!("loc:@{}", self.expansion.name(FlatNode::Body { instance, node })).into_bytes())
+        });
+        let s: Vec<Vec<u8>> = names.collect();
+        let list = Value::List(ListValue { s, ..ListValue::default() });
+        (!matches!(&list, Value::List(list) if list.s.is_empty())).then_some(AttrValue { value: Some(list) })
+    }
+
+    /// The name of a loop, another one in each copy of a body.
+    fn frame(&self, instance: u32, value: &[u8]) -> Option<AttrValue> {
+        let Some(Value::S(frame)) = AttrValue::decode(value).ok()?.value else { return None };
+        let name = [self.expansion.instances[instance as usize].scope.as_bytes(), &frame].concat();
+        Some(AttrValue { value: Some(Value::S(name)) })
+    }
+
+    /// What the caller gives for an attribute.
+    fn given(&self, instance: u32, node: u32, value: &[u8]) -> Result<AttrValue, FlattenError> {
+        let attrs = &self.expansion.instances[instance as usize].attrs;
+        let wanted = match AttrValue::decode(value).unwrap_or_default().value {
+            Some(Value::Placeholder(wanted)) => wanted,
+            _ => String::new(),
+        };
+        attrs.get(&wanted).cloned().ok_or_else(|| {
+            let body = self.expansion.body(instance);
+            FlattenError::NoAttribute {
+                function: body.name().to_string(),
+                node: body.nodes.name(node as usize).to_string(),
+                attr: wanted,
+            }
+        })
+    }
+}
+
+/// Whether an undecoded `AttrValue` is the caller's to give.
+fn is_placeholder(value: &[u8]) -> bool {
+    const PLACEHOLDER: u32 = 9;
+    matches!(Fields::of(value).next(), Some(Ok(field)) if field.number == PLACEHOLDER)
+}
+
+/// What a node has beside name, op, inputs and device, as it stands in the file.
+fn rest_of(nodes: Nodes<'_>, node: usize) -> Vec<u8> {
+    let raw = nodes.raw(node);
+    let parts = Fields::of(raw).flatten().filter(|part| part.number > field::DEVICE);
+    parts.flat_map(|part| &raw[part.span]).copied().collect()
+}

@@ -1,0 +1,153 @@
+//! Functions made flat, and written back.
+//!
+//! A training step of TensorFlow 2 is a function that calls functions. [`flatten`] puts the body of each function in the place of its
+//! call, as TensorFlow's runtime does, and makes a graph of its own of what comes out: a [`Model`] that is analysed, planned for,
+//! rewritten and checked like any other. [`write_back`] makes one function body of the result, under the function's name, with its
+//! arguments and its returns.
+//!
+//! # The flat graph
+//!
+//! - A node of the function has its name there; one of a function that the node CALL calls is `CALL/NODE`.
+//! - `CALL` itself is a `NoOp` behind all effects of the call, if somebody waits for it, and `CALL/start` one before the whole body, if the
+//!   call waits for something.
+//! - An argument is a `Placeholder` with its name. A resource is the `VarHandleOp` of its variable, with the name, shape and type that it has at
+//!   the graph's top level, and a captured constant is a `Const`. They are found through the calls that lead to the function, or in
+//!   the object graph.
+//! - `returns/NAME` is an `Identity` of what the function returns, behind all effects: it stays in memory until the step is done.
+//! - `train_step` is a `NoOp` behind all effects and returns.
+//!
+//! Attributes stay as they are, `_output_shapes` with them. Of `_class` what names nodes that are gone is dropped. A node's device is its own,
+//! and where that leaves something open, the call's.
+//!
+//! An `If` that TensorFlow makes branches of becomes branches here too: see `branches`.
+//!
+//! A call of a function that is marked `_noinline` or `_XlaMustCompile` stays one op: [`Flat::kept`].
+
+mod arguments;
+mod branches;
+mod emit;
+mod entry;
+mod error;
+mod expand;
+mod library;
+mod write_back;
+
+pub use entry::{Entry, find_entry};
+pub use error::FlattenError;
+pub use expand::KeptCall;
+pub use write_back::{ORIGINAL_PREFIX, original_functions, restored, write_back};
+
+use emit::Emitter;
+use entry::updating;
+use expand::{Expansion, Made, MadeInput};
+use library::Library;
+
+use crate::format::{Model, ReadOptions};
+use crate::ops::OpRegistry;
+use crate::proto::tensorflow::AttrValue;
+use crate::proto::tensorflow::attr_value::Value;
+
+/// A function as a flat graph.
+#[derive(Debug)]
+pub struct Flat {
+    /// The flat graph, a GraphDef.
+    pub model: Model,
+    /// The function's name.
+    pub function: String,
+    /// Of each argument the node that stands for it, and its name.
+    pub arguments: Vec<(String, String)>,
+    /// Of each return the node that stands for it, and its name.
+    pub returns: Vec<(String, String)>,
+    /// The op that a step is run for.
+    pub train_step: String,
+    /// How many calls were made flat.
+    pub calls: usize,
+    /// The calls that stay one op.
+    pub kept: Vec<KeptCall>,
+}
+
+/// Makes a function of a model flat. `registry` must know the functions of the model as ops.
+///
+/// # Errors
+///
+/// If the function cannot be made flat: see [`FlattenError`].
+pub fn flatten(model: &Model, registry: &OpRegistry, function: &str) -> Result<Flat, FlattenError> {
+    let functions = model.functions()?;
+    let mut library = Library::new(model, &functions, registry);
+    let root = library.find(function).ok_or_else(|| FlattenError::NoFunction {
+        name: function.to_string(),
+        choices: functions.iter().map(|function| function.signature.name.clone()).collect(),
+    })?;
+    let order = library.read(root)?;
+    let mut expansion = Expansion::of(&library, root, &order)?;
+    if !updating(model, &functions).contains(function) {
+        return Err(FlattenError::NoEffect { function: function.to_string() });
+    }
+    let meta_graph = model.meta_graph()?;
+    let arguments = arguments::make(&mut expansion, model, meta_graph.as_ref())?;
+    let (returns, train_step) = add_ends(&mut expansion);
+
+    let named = |expansion: &Expansion<'_, '_>, made: &[u32], names: Vec<String>| -> Vec<(String, String)> {
+        made.iter().map(|&made| expansion.made[made as usize].name.clone()).zip(names).collect()
+    };
+    let body = library.body(root);
+    let argument_names = named(&expansion, &arguments, body.argument_names().map(str::to_string).collect());
+    let return_names = named(&expansion, &returns, body.return_names().map(str::to_string).collect());
+    let train_step_name = expansion.made[train_step as usize].name.clone();
+    let kept = std::mem::take(&mut expansion.kept);
+    let calls = expansion.instances.len() - 1;
+
+    let mut emitter = Emitter::new(&mut expansion, model, &arguments);
+    for &made in &arguments {
+        emitter.made(made)?;
+    }
+    emitter.bodies()?;
+    for &made in returns.iter().chain([&train_step]) {
+        emitter.made(made)?;
+    }
+    let flat = Model::from_bytes(model.name(), emitter.finish(), &ReadOptions::default())?;
+    Ok(Flat {
+        model: flat,
+        function: function.to_string(),
+        arguments: argument_names,
+        returns: return_names,
+        train_step: train_step_name,
+        calls,
+        kept,
+    })
+}
+
+/// Adds what stands for the returns, and the training step.
+fn add_ends(expansion: &mut Expansion<'_, '_>) -> (Vec<u32>, u32) {
+    let root = expansion.instances[0].function;
+    let signature = &expansion.library.functions()[root].signature;
+    let body = expansion.body(0);
+    let mut returns = Vec::new();
+    for (argument, &tensor) in signature.output_arg.iter().zip(&body.returns) {
+        let name = expansion.free_name(format!("returns/{}", argument.name)).into();
+        returns.push(expansion.make(Made {
+            name,
+            op: "Identity".to_string(),
+            inputs: vec![MadeInput::Data(0, tensor), MadeInput::EffectsOf(0)],
+            device: String::new(),
+            attrs: vec![("T", AttrValue { value: Some(Value::Type(argument.r#type)) })],
+            like: None,
+            owner: 0,
+            branches: Vec::new(),
+        }));
+    }
+    let name = expansion.free_name("train_step".to_string()).into();
+    let mut inputs = vec![MadeInput::EffectsOf(0)];
+    inputs.extend(returns.iter().map(|&made| MadeInput::Control(expand::FlatNode::Made(made))));
+    let train_step = expansion.make(Made {
+        name,
+        op: "NoOp".to_string(),
+        inputs,
+        device: String::new(),
+        attrs: Vec::new(),
+        like: None,
+        owner: 0,
+        branches: Vec::new(),
+    });
+    (returns, train_step)
+}
