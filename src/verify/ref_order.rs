@@ -56,7 +56,7 @@ pub(super) fn check(
         let end = readers.partition_point(|reader| reader.buffer <= last.buffer);
         for reader in &readers[start..end] {
             let variable = graph.name(reader.buffer);
-            let met = met_by(graph, steps, reader, batch);
+            let met = met_by(steps, reader, batch);
             if let Some(update) = reach.unordered(reader, batch, met) {
                 report.add(ViolationKind::RefOrder, || {
                     let expected = format!("the two ordered: both use the buffer of {variable}");
@@ -81,11 +81,9 @@ pub(super) fn check(
     }
 }
 
-/// Those of up to 64 updates that some step runs together with a reader, as bits. Who reads a copy of an op read the op before, so a copy
-/// runs in no other step than its original; of what else was added it is not known which step runs it.
-fn met_by(graph: &Graph<'_>, steps: &Steps, reader: &Use, updates: &[Use]) -> u64 {
-    let original = graph.copies.original_of(reader.node).unwrap_or(reader.node);
-    let meets = |update: &Use| !graph.is_original(original) || steps.share(original, update.node);
+/// Those of up to 64 updates that some step runs together with a reader, as bits.
+fn met_by(steps: &Steps, reader: &Use, updates: &[Use]) -> u64 {
+    let meets = |update: &Use| steps.share(reader.node, update.node);
     (0..).zip(updates).filter(|(_, update)| meets(update)).fold(0, |bits, (bit, _)| bits | 1 << bit)
 }
 

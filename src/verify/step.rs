@@ -13,6 +13,8 @@ const TRAIN_OPS: &str = "train_op";
 pub(super) struct Steps {
     /// For each step the original nodes that it runs.
     pub each: Vec<Vec<bool>>,
+    /// For each step all that it runs of the rewritten graph, what was added too.
+    rewritten: Vec<Vec<bool>>,
     /// Those that any step runs; none if no train op is known.
     pub any: Option<Vec<bool>>,
 }
@@ -43,17 +45,22 @@ impl Steps {
         train_ops.sort_unstable();
         train_ops.dedup();
         let run = |together| flood(graph, together, |node| graph.original_sources(node));
-        let each: Vec<Vec<bool>> = train_ops.into_iter().map(run).collect();
+        let each: Vec<Vec<bool>> = train_ops.iter().cloned().map(run).collect();
+        let run = |together| flood(graph, together, |node| graph.sources(node));
+        let rewritten = train_ops.into_iter().map(run).collect();
         let any = each.iter().cloned().reduce(|mut any, step| {
             any.iter_mut().zip(step).for_each(|(any, runs)| *any |= runs);
             any
         });
-        Steps { each, any }
+        Steps { each, rewritten, any }
     }
 
-    /// Whether some step runs both of two original nodes, or nobody knows.
-    pub fn share(&self, one: NodeId, other: NodeId) -> bool {
-        self.any.is_none() || self.each.iter().any(|step| step[one as usize] && step[other as usize])
+    /// Whether some step runs a node and an original one, or nobody knows.
+    pub fn share(&self, node: NodeId, original: NodeId) -> bool {
+        let runs = |(each, rewritten): (&Vec<bool>, &Vec<bool>)| {
+            (each[node as usize] || rewritten[node as usize]) && each[original as usize]
+        };
+        self.any.is_none() || self.each.iter().zip(&self.rewritten).any(runs)
     }
 }
 
