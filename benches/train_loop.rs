@@ -60,16 +60,16 @@ fn main() -> anyhow::Result<()> {
     let context = Context { args: &args, setup: &setup, job: &job, wishes: &Wishes::default() };
     let session = Session::new(setup.tensorflow, job.graph_def(), &setup.config)?;
     run::initialize(&context, &session)?;
-    let (step, feeds) = (context.step(&session)?, context.feeds(&session)?);
+    let (runs, feeds) = (context.runs(&session)?, context.feeds(&session)?);
     let given: Vec<&Feed> = feeds.iter().collect();
 
     let bare = || -> anyhow::Result<()> {
         for _ in 0..args.steps {
-            step.run(&given)?;
+            runs.iter().try_for_each(|run| run.run(&given).map(|_| ()))?;
         }
         Ok(())
     };
-    let whole = || steps::run(&context, &session, &step, &feeds, &mut Trained::default());
+    let whole = || steps::run(&context, &session, &runs, &feeds, &mut Trained::default());
     // Constants are copied in the first step.
     bare()?;
     whole()?;

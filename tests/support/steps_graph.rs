@@ -160,7 +160,7 @@ impl Maker {
         let value = TensorProto {
             dtype: dtype.number(),
             tensor_shape: Some(shape_proto(shape)),
-            tensor_content: tensor_content.into(),
+            tensor_content,
             ..TensorProto::default()
         };
         self.builder.add(
