@@ -84,9 +84,11 @@ impl Effects {
             let mut pairs = self.set(of_op).iter().zip(self.set(of_other));
             pairs.all(|(of_op, of_other)| of_other & !of_op == 0)
         };
-        !self.is_final[other.index()]
-            && !(self.is_fed[other.index()] && self.shows_variable[op.index()])
-            && (of_other == EMPTY || of_op == of_other || has_all())
+        let hides_variable = self.is_fed[other.index()] && self.shows_variable[op.index()];
+        if self.is_final[other.index()] || hides_variable {
+            return false;
+        }
+        of_other == EMPTY || of_op == of_other || has_all()
     }
 
     fn set(&self, number: u32) -> &[u64] {

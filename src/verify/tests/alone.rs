@@ -78,7 +78,7 @@ fn nothing_is_shared_but_files_and_signatures() {
     for (path, source) in files {
         for used in paths(&source) {
             let is_shared = |shared: &&str| used == **shared || used.starts_with(&format!("{shared}::"));
-            assert!(SHARED.iter().any(|shared| is_shared(&shared)), "{} uses {used}", path.display());
+            assert!(SHARED.iter().any(is_shared), "{} uses {used}", path.display());
         }
         for asked in NOT_SIGNATURES {
             assert!(!source.contains(asked), "{} asks {asked}", path.display());
