@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use serde_json::{Value, json as literal};
+use serde_json::Value;
 use tempfile::TempDir;
 
 const RESNET: &str = "testdata/resnet50_2000_b1.meta";
