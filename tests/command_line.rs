@@ -286,7 +286,7 @@ fn bad_graphs_are_one_clear_error_each() {
         ("unknown", vec![node("a", "NoSuchOp", &[])], "nothing defines its op \"NoSuchOp\""),
         ("unnamed", vec![node("", "NoOp", &[])], "has no name"),
         ("control first", vec![placeholder("a"), relu("b", &["^a", "a"])], "after a control input"),
-        ("huge", vec![huge], "do not fit in 64 bits"),
+        ("huge", vec![huge], "more than any memory"),
         ("many", vec![many], "more than 1048576"),
         ("untyped", vec![node("a", "Relu", &[])], "`T` is missing"),
         ("device", vec![nowhere], "is no device name"),

@@ -525,7 +525,7 @@ fn a_body_that_computes_something_else_is_refused() {
         .iter()
         .all(|&kind| ["missing_node", "bad_input", "damaged"].contains(&kind))
     );
-    let changed_op = check(&|all| all[index].node_def[relu].op = "Abs".to_string());
+    let changed_op = check(&|all| all[index].node_def[relu].op = "Relu6".to_string());
     assert_eq!(kinds(changed_op), ["changed_node"]);
     let other_variable = check(&|all| {
         let handle = all[index].node_def[update].input[1].clone();

@@ -22,6 +22,15 @@ pub struct TunedPlan {
 /// If nothing fits, which ends with its own exit status, or if sizes that matter are unknown.
 pub fn plan_for_budget(analysis: &Analysis, budget: &Budget) -> anyhow::Result<TunedPlan> {
     let fit = analysis.fit(budget)?;
+    let asked = budget.strategy(analysis)?.name();
+    let note = |tuning: &Tuning| match tuning.fallback(asked) {
+        Some(why) => format!("{}; {why}", note(tuning)),
+        None if !analysis.step.is_known() => format!(
+            "{}; planned by {asked}, as the file does not say what a step runs: give --train-op",
+            note(tuning)
+        ),
+        None => note(tuning),
+    };
     let note = match fit.steps.is_empty() {
         true => note(&fit.tuning),
         // Each of several steps by its train op.

@@ -158,6 +158,17 @@ impl Tuning {
         self.floors.iter().map(|floor| floor.memory_bytes).max().unwrap_or(0)
     }
 
+    /// Why the plan is none of the strategy that was asked for one, where it is another's: in a sentence.
+    pub fn fallback(&self, asked: &str) -> Option<String> {
+        match &self.verdict {
+            Verdict::FitsWithSwapping(found) if found.strategy != asked => Some(format!(
+                "the plan is one of the strategy {}: {asked} found none of its own that fits and is as fast",
+                found.strategy
+            )),
+            _ => None,
+        }
+    }
+
     /// A step with the plan; none if it fits with none.
     pub fn outcome(&self) -> Option<&Outcome> {
         match &self.verdict {

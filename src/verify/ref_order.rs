@@ -69,7 +69,7 @@ pub(super) fn check(
                     let found = "a copy that may be from before the second".to_string();
                     ([graph.name(reader.node), graph.name(update)], expected, found)
                 });
-            } else if let Some((original, update)) = reach.leaves_original(reader, batch) {
+            } else if let Some((original, update)) = reach.leaves_original(reader, batch, met) {
                 report.add(ViolationKind::RefOrder, || {
                     let names = [graph.name(reader.node), graph.name(original)];
                     let expected =
@@ -284,11 +284,11 @@ impl<'g, 'a> Reach<'g, 'a> {
     }
 
     /// The original of a recomputed reader, and an update that the two are not on one side of.
-    fn leaves_original(&self, reader: &Use, updates: &[Use]) -> Option<(NodeId, NodeId)> {
+    fn leaves_original(&self, reader: &Use, updates: &[Use], met: u64) -> Option<(NodeId, NodeId)> {
         let original = self.graph.copies.original_of(reader.node)?;
         let both = |sides: &[u64]| sides[reader.node as usize] & sides[original as usize];
         let together = both(&self.before) | both(&self.behind);
-        Some((original, self.first_of(reader, updates, !together)?))
+        Some((original, self.first_of(reader, updates, !together & met)?))
     }
 
     /// The first of the updates of the reader's buffer that is among these, the reader itself aside.

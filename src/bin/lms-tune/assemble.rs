@@ -28,6 +28,8 @@ pub struct Facts<'a> {
     pub conclusion: &'a Conclusion,
     pub before: &'a Recording<'a>,
     pub after: &'a Recording<'a>,
+    /// Whether the user gave the plan.
+    pub is_given: bool,
     /// When the tool began.
     pub start: Instant,
 }
@@ -138,11 +140,16 @@ impl Facts<'_> {
 
     /// What the user should know besides.
     fn notes(&self, report: &Report) -> Vec<String> {
+        let tuning = self.tuning;
         let mut notes: Vec<String> = report.host_memory_note().into_iter().collect();
         if report.is_tight {
             notes.push(
                 "it is tight: it fits only in the order and with copies as fast as predicted".to_string(),
             );
+        }
+        let asked = self.budget.strategy(self.simulated.analysis).map(|strategy| strategy.name());
+        if let (Ok(asked), false) = (asked, self.is_given) {
+            notes.extend(tuning.fallback(asked));
         }
         if report.bounded_tensors > 0 {
             notes.push(format!(

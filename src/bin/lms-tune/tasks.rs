@@ -166,6 +166,7 @@ impl StepJob<'_> {
             conclusion: &conclusion,
             before: &before,
             after: &after,
+            is_given: given.is_some(),
             start: *start,
         };
         let report = facts.report();
