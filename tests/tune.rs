@@ -116,7 +116,7 @@ fn each_gpu_has_its_budget() {
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_string();
     let plan = path("plan.json");
     for (budgets, swaps) in
-        [("1GiB", [false, false]), ("1GiB,25MiB", [false, true]), ("24MiB,25MiB", [true, true])]
+        [("1GiB", [false, false]), ("1GiB,16MiB", [false, true]), ("15MiB,16MiB", [true, true])]
     {
         let found = json(0, &[TOWERS, "--gpu-mem", budgets, "--device-profile", "soft", "-o", &plan]);
         let devices = found["devices"].as_array().unwrap();
@@ -214,7 +214,7 @@ fn stacks_grow_with_the_iterations() {
         bytes(&json(0, &[&model[..], flags].concat()), "peak_before")
     };
     let [found, short, long] = [peak(&[]), peak(&["--iterations", "5"]), peak(&["--iterations", "80"])];
-    assert!(short < found && 2 * found < long, "{short}, {found}, {long}");
+    assert!(short < found && found < long, "{short}, {found}, {long}");
     assert_eq!(found, peak(&["--iterations", "20"]));
     assert_eq!(long, peak(&["--iterations", "5", "--iterations", "rnn/while/while_context=80"]));
     fail(2, &["testdata/dynamic_rnn_20_b4.meta", "--gpu-mem", "1GiB", "--iterations", "0"], "LOOP=N");
@@ -322,7 +322,8 @@ fn it_is_told_what_keeping_a_tensor_would_change() {
     let peak = |which: &str| without["peak_bytes"][0][which].as_u64().unwrap();
     assert!(peak("without") <= peak("with") + bytes, "{without}");
     let seconds = |which: &str| without["step_seconds"][which].as_f64().unwrap();
-    assert_ne!(seconds("without"), seconds("with"), "{without}");
+    let comes_to = |which: &str| (without["fits"][which].clone(), seconds(which));
+    assert_ne!(comes_to("without"), comes_to("with"), "{without}");
     // What stays anyway changes nothing.
     let told = told("SparseSoftmaxCrossEntropyWithLogits/SparseSoftmaxCrossEntropyWithLogits");
     assert_eq!(told["fate"]["stays"], "not_needed");
@@ -435,4 +436,39 @@ fn second_runs_that_read_ref_variables_are_before_the_update() {
         }
     }
     assert!(found > 0);
+}
+
+/// Whether the updates of batch norm's averages come before the gradients, as with `control_dependencies` around `minimize`, or beside them,
+/// makes no difference to what can be planned.
+#[test]
+fn updates_before_the_gradients_are_as_good_as_beside_them() {
+    let planned = |model: &str| {
+        let flags = ["--gpu-mem", "7MiB", "--memory-ratio", "1", "--device-profile", "v100-pcie3"];
+        let report = json(0, &[&[model][..], &flags].concat());
+        assert_eq!(report["strategy"], "planned", "{model}");
+        (report["step_seconds_after"].as_f64().unwrap(), bytes(&report, "peak_after"))
+    };
+    let (before, beside) =
+        (planned("testdata/mobilenet_64_b4.meta"), planned("testdata/mobilenet_64_b4_grouped.meta"));
+    assert!(before.0 <= beside.0 * 1.01 && before.1 <= beside.1 / 100 * 101, "{before:?} {beside:?}");
+}
+
+/// A GAN's two train ops are two steps. Each has a report, one plan serves both, and the budget holds for each.
+#[test]
+fn steps_that_are_run_in_turn_each_keep_to_the_budget() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("plan.json").to_str().unwrap().to_string();
+    let flags = ["--gpu-mem", "370KiB", "--memory-ratio", "1", "--device-profile", "soft", "-o", &path];
+    let report = json(0, &[&["testdata/gan_16_b8.meta"][..], &flags].concat());
+    let steps = report["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 2);
+    for step in steps {
+        assert_eq!(step["verdict"], "fits_with_swapping");
+        assert!(bytes(step, "peak_after") <= 370 << 10, "{step}");
+    }
+    assert!(bytes(&steps[1], "peak_before") > 370 << 10);
+    // The plan is one for both, and passes the checker.
+    let flags = ["--gpu-mem", "370KiB", "--memory-ratio", "1", "--device-profile", "soft", "--plan", &path];
+    let again = json(0, &[&["testdata/gan_16_b8.meta"][..], &flags].concat());
+    assert_eq!(again["steps"][1]["peak_after"], steps[1]["peak_after"]);
 }

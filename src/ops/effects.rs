@@ -12,7 +12,7 @@ pub(super) fn only_reads(op: &str) -> bool {
 }
 
 /// Ops that TensorFlow calls stateful, so that equal ones are not merged, and that change nothing.
-const STATEFUL_WITHOUT_EFFECT: [&str; 22] = [
+const STATEFUL_WITHOUT_EFFECT: [&str; 24] = [
     "AutoReloadVariable",
     "DeviceIndex",
     "Empty",
@@ -35,6 +35,8 @@ const STATEFUL_WITHOUT_EFFECT: [&str; 22] = [
     "VarHandleOp",
     "VarIsInitializedOp",
     "VariableShape",
+    "_ReadVariablesOp",
+    "_VarHandlesOp",
 ];
 
 const READ_REFERENCES: [&str; 10] = [
