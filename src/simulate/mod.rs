@@ -55,7 +55,7 @@ pub struct Machine {
     pub one_thread: bool,
     /// Whether the host computes itself, as with the software GPU, and so never runs ahead.
     pub synchronous: bool,
-    /// By what chance each copy is faster or slower than it should be, up to [`UNEVENNESS`] times, ops that become ready together
+    /// By what chance each copy is faster or slower than it should be, up to four times, ops that become ready together
     /// run in another order, and one of several GPUs is behind the others; none: all as predicted.
     pub chance: Option<u64>,
 }

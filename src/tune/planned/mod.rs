@@ -1,9 +1,9 @@
 //! Plans that meet a budget by construction.
 //!
-//! A fixed order of all ops says what is in memory at each of them ([`course`], [`schedule`], [`late`]). Where that is too much, buffers
-//! leave ([`evict`]) and come back by a copy, as late as the link allows ([`returns`]), or by a second run of the op that made them
-//! where that is cheaper ([`recompute`], [`recipe`]). Edges between ops keep the runtime to the order ([`orders`]). What turns out not to
-//! have to leave stays ([`improve`]). Where the allocator finds no room though the bytes would do, a hole is made ([`holes`]).
+//! A fixed order of all ops says what is in memory at each of them (`course`, `schedule`, `late`). Where that is too much, buffers
+//! leave (`evict`) and come back by a copy, as late as the link allows (`returns`), or by a second run of the op that made them
+//! where that is cheaper (`recompute`, `recipe`). Edges between ops keep the runtime to the order (`orders`). What turns out not to
+//! have to leave stays (`improve`). Where the allocator finds no room though the bytes would do, a hole is made (`holes`).
 //!
 //! Why places of the order and not times: an op takes its memory when the host launches it, and the host launches in order. What a
 //! plan counts as there at a place is all that can be there when the op at this place is launched, however fast link and GPU are:
