@@ -227,16 +227,21 @@ fn what_no_step_runs_changes_no_plan() {
     let reads: Vec<String> = nodes.iter().filter(is_read).map(|node| node.name.clone()).collect();
     assert!(reads.len() > 3 && expected.len() > 3, "{reads:?} {expected:?}");
     for (number, read) in reads.iter().enumerate() {
-        let (tensor, _) = &expected[number % expected.len()];
+        let (tensor, consumers) = &expected[number % expected.len()];
         let attr = |value| AttrValue { value: Some(value) };
-        let float = Value::Type(DataType::FLOAT.number());
-        nodes.push(NodeDef {
-            name: format!("dead_{number}"),
-            op: "AddN".to_string(),
-            input: vec![tensor.clone(), read.clone(), "^train".to_string()],
-            attr: [("N".to_string(), attr(Value::I(2))), ("T".to_string(), attr(float))].into(),
-            ..NodeDef::default()
-        });
+        let mut add = |name: &str, input: &[&str]| {
+            let float = Value::Type(DataType::FLOAT.number());
+            nodes.push(NodeDef {
+                name: format!("{name}_{number}"),
+                op: "AddN".to_string(),
+                input: input.iter().map(ToString::to_string).collect(),
+                attr: [("N".to_string(), attr(Value::I(2))), ("T".to_string(), attr(float))].into(),
+                ..NodeDef::default()
+            });
+        };
+        // Far behind the tensor, and behind who waits for its return.
+        add("far", &[tensor, read, "^train"]);
+        add("behind", &[&consumers[0], read]);
     }
     let with_dead = graph_def.encode_to_vec();
     let with_dead = Model::from_bytes("with dead ops", with_dead, &ReadOptions::default()).unwrap();
