@@ -1,8 +1,9 @@
 //! The strategy of TFLMSv2: a tensor leaves for the consumers that are far enough away, in levels.
 //!
 //! The swap set is TFLMSv2's wherever none of its defects decides: which tensors leave, for whom they come back, and
-//! which consumers share a return. For what no step runs nothing comes back: the runtime would leave that out anyway. What starts a return is chosen as TFLMSv2 does, but always the same in each run, and
-//! only among ops that are alive whenever the consumer is.
+//! which consumers share a return. For what no step runs nothing comes back: the runtime would leave that out anyway.
+//! What starts a return is chosen as TFLMSv2 does, but always the same in each run, and only among ops that are alive whenever the
+//! consumer is.
 //!
 //! Every edge that a plan of this strategy adds leads to a higher level, or within one level to a later node of
 //! the file. So no plan has a cycle, and none has to be searched for.
