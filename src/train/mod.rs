@@ -1,6 +1,7 @@
 //! Training a graph: what to run and feed, and on which device.
 //!
-//! * [`Recipe`] finds the ops of a step, of initialization and of checkpoints in what a file says of its graph.
+//! * [`Recipe`] finds the ops of a step, of initialization and of checkpoints in what a file says of its graph; [`CalledStep`] does so
+//!   where the step is a function.
 //! * [`FeedSpec`] and [`Feeds`] make the values of placeholders.
 //! * [`DeviceChoice`] says where a graph runs, and [`SoftGpu`] is the software GPU of this project.
 //! * [`GrapplerMemory`] has TensorFlow's own memory optimizer rewrite a graph.
@@ -8,6 +9,7 @@
 //! * [`Link`] measures how fast a GPU and the host copy to each other.
 //! * [`OutOfMemory`] takes apart what TensorFlow says when memory runs out.
 
+mod called;
 mod device;
 mod error;
 mod feed;
@@ -21,6 +23,7 @@ mod recipe;
 mod softgpu;
 mod stats;
 
+pub use called::CalledStep;
 pub use device::{DeviceChoice, ParseDeviceError};
 pub use error::TrainError;
 pub use feed::{FeedSpec, ParseFeedError, Values};
@@ -29,7 +32,7 @@ pub use grappler::{GrapplerMemory, only_what_trains};
 pub use host::HostMemory;
 pub use link::{Direction, Link, LinkError, Sample};
 pub use oom::OutOfMemory;
-pub use recipe::{Asked, Recipe, Saver, TrainRun, Variable};
+pub use recipe::{Asked, Initial, Recipe, Saver, TrainRun, Variable};
 pub use softgpu::{SoftGpu, SoftGpuError};
 pub use softgpu_interface::{CopyCounters, Counters};
 pub use stats::{Intervals, Percentiles};
