@@ -127,8 +127,10 @@ pub fn train_into(
     wishes: &Wishes,
 ) -> anyhow::Result<()> {
     let context = Context { args, setup, job, wishes };
+    let graph_def = job.configured(graph_def, &setup.config)?;
     let session =
-        Session::new(setup.tensorflow, graph_def, &setup.config).with_context(|| job.name.clone())?;
+        Session::new(setup.tensorflow, &graph_def, &setup.config).with_context(|| job.name.clone())?;
+    drop(graph_def);
     initialize(&context, &session)?;
     if wishes.variables {
         trained.first =
