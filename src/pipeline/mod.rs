@@ -7,6 +7,7 @@
 
 mod analysis;
 mod budget;
+mod copied;
 mod error;
 mod fit;
 mod in_turn;
@@ -14,9 +15,11 @@ mod model;
 mod op_defs;
 mod rewritten;
 mod simulated;
+mod summary;
 
 pub use analysis::AnalysisOptions;
 pub use budget::{Budget, DEFAULT_PROFILE, StrategyChoice, host_device, measured_times, profile};
+pub use copied::copied;
 pub use error::{About, Error};
 pub use fit::Fit;
 pub use in_turn::StepFit;
@@ -24,5 +27,6 @@ pub use model::{Model, OpenOptions, StepFunction, read};
 pub use op_defs::read_op_list;
 pub use rewritten::Rewritten;
 pub use simulated::Simulated;
+pub use summary::{DeviceSummary, Summary, SummaryVerdict};
 
 pub use crate::verify::Checked;

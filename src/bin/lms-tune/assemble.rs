@@ -1,13 +1,11 @@
 //! From what was found out to what the user is told.
 
-use std::collections::HashSet;
 use std::time::Instant;
 
-use tf_lms::graph::{NodeId, TensorId};
 use tf_lms::order::Place;
 use tf_lms::picture::{Names, Recording};
-use tf_lms::pipeline::{Budget, Simulated};
-use tf_lms::plan::{Analysis, Draft, TensorSwap, Traffic, keeps_value, traffic};
+use tf_lms::pipeline::{Budget, Simulated, copied};
+use tf_lms::plan::{Draft, keeps_value};
 use tf_lms::simulate::{Machine, Outline, Program};
 use tf_lms::tune::{Judge, Tuning, accuracy, step_bound};
 
@@ -105,7 +103,7 @@ impl Facts<'_> {
     fn devices(&self) -> Vec<DeviceReport> {
         let Facts { budget: Budget { memory_bytes: memory, .. }, tuning, .. } = *self;
         let graph = self.simulated.analysis.graph;
-        let swapped = traffic_of(self.outline, &self.conclusion.draft);
+        let swapped = copied(self.outline, &self.conclusion.draft);
         let name = |program: &Program, op: Option<u32>| {
             op.map_or("what is persistent".to_string(), |op| Names::new(graph, program).entry(op))
         };
@@ -178,42 +176,4 @@ impl Facts<'_> {
         }
         notes
     }
-}
-
-/// For each GPU what a plan copies in a step.
-fn traffic_of(outline: &Outline, draft: &Draft) -> Vec<Traffic> {
-    let runs = |node| outline.entry(node).is_some();
-    let mut copied = traffic(outline.analysis(), outline.placement(), draft, runs);
-    for (gpu, bytes) in copied_at_the_start(outline, draft) {
-        copied[usize::from(gpu)].in_bytes += bytes;
-    }
-    copied
-}
-
-/// GPU and bytes of the weights on the host that nothing brings later: they come when the step begins, once for all who read them there.
-fn copied_at_the_start(outline: &Outline, draft: &Draft) -> Vec<(u16, u64)> {
-    let Analysis { graph, sizes, .. } = outline.analysis();
-    let consumers = |swap: &TensorSwap| -> Vec<(TensorId, NodeId)> {
-        let nodes = swap.uses.iter().flat_map(|swap_in| &swap_in.consumers);
-        nodes.map(|&node| (swap.tensor, node)).collect()
-    };
-    let later: HashSet<(TensorId, NodeId)> = draft.swaps.iter().flat_map(consumers).collect();
-    let mut copied = Vec::new();
-    for tensor in draft.host_ops.iter().flat_map(|&node| graph.outputs(node)) {
-        let readers = graph.uses(tensor).iter().filter(|reader| {
-            outline.entry(reader.node).is_some()
-                && !draft.is_host_op(reader.node)
-                && !later.contains(&(tensor, reader.node))
-        });
-        let mut gpus: Vec<u16> = readers
-            .filter_map(|reader| match outline.placement().inputs(reader.node).get(reader.slot as usize) {
-                Some(&Place::Gpu(gpu)) => Some(gpu),
-                _ => None,
-            })
-            .collect();
-        gpus.sort_unstable();
-        gpus.dedup();
-        copied.extend(gpus.into_iter().map(|gpu| (gpu, sizes.bytes(tensor).unwrap_or(0))));
-    }
-    copied
 }

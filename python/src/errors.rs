@@ -1,0 +1,68 @@
+//! What the library refuses, as Python's exceptions.
+
+use std::error::Error as _;
+
+use pyo3::prelude::*;
+use tf_lms::Error;
+
+pyo3::import_exception!(tf_lms.errors, AlreadyRewritten);
+pyo3::import_exception!(tf_lms.errors, CannotRewrite);
+pyo3::import_exception!(tf_lms.errors, InvalidGraph);
+pyo3::import_exception!(tf_lms.errors, UsageError);
+
+/// Why something was not done.
+pub enum Refusal {
+    /// The library's reason.
+    Library(Error),
+    /// The graph has been rewritten before.
+    Rewritten {
+        /// What messages call it.
+        name: String,
+        /// How many ops were added to it.
+        added: usize,
+    },
+    /// Something of ours that is not data that a user gave.
+    Other(String),
+}
+
+impl<E: Into<Error>> From<E> for Refusal {
+    fn from(error: E) -> Refusal {
+        Refusal::Library(error.into())
+    }
+}
+
+impl Refusal {
+    /// The exception.
+    pub fn into_py(self) -> PyErr {
+        match self {
+            Refusal::Rewritten { name, added } => AlreadyRewritten::new_err(format!(
+                "{name} has been rewritten already ({added} ops were added); give the original step or graph"
+            )),
+            Refusal::Other(why) => CannotRewrite::new_err(why),
+            Refusal::Library(error) => {
+                let text = with_causes(&error);
+                match error {
+                    Error::Format(_) | Error::Graph(_) | Error::Sizes(_) => InvalidGraph::new_err(text),
+                    Error::NoSuchTrainOp { .. }
+                    | Error::NoMemory
+                    | Error::NoSuchProfile { .. }
+                    | Error::Costs(_)
+                    | Error::Plan(_)
+                    | Error::OtherGraph(_) => UsageError::new_err(text),
+                    _ => CannotRewrite::new_err(text),
+                }
+            }
+        }
+    }
+}
+
+/// An error's sentence with those of its causes.
+fn with_causes(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

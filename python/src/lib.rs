@@ -1,0 +1,67 @@
+//! The native part of the Python package `tf_lms`: the library, bytes in, bytes out.
+//!
+//! It opens no TensorFlow, reads no environment and prints nothing. Where it works for long, other threads of Python run.
+
+mod errors;
+mod planning;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use tf_lms::cost::DeviceProfile;
+use tf_lms::size::{Size, parse_size as parse};
+
+use errors::{Refusal, UsageError};
+use planning::{Planned, Task};
+
+/// Looks for a plan: `(plan, report, chart)`.
+///
+/// `plan` is JSON, or None where the graph fits as it is, or with no plan; `report` is the JSON of `tf_lms::pipeline::Summary`; `chart` is SVG,
+/// or None where it was not asked for.
+#[pyfunction]
+fn plan(py: Python<'_>, task: Task, chart: bool) -> PyResult<(Option<String>, String, Option<String>)> {
+    let planned = py.detach(move || planning::plan(&task, chart)).map_err(Refusal::into_py)?;
+    let Planned { plan, report, chart } = planned;
+    Ok((plan, report, chart))
+}
+
+/// Carries out a plan, proves that the result computes what the graph does, and returns it in the encoding of the graph.
+#[pyfunction]
+fn rewrite<'py>(py: Python<'py>, task: Task, plan: String) -> PyResult<Bound<'py, PyBytes>> {
+    let bytes = py.detach(move || planning::rewrite(&task, &plan)).map_err(Refusal::into_py)?;
+    Ok(PyBytes::new(py, &bytes))
+}
+
+/// The least memory of a GPU in bytes for which there is a plan; None if there is none for any. The task's own does not matter.
+#[pyfunction]
+fn least_memory(py: Python<'_>, task: Task) -> PyResult<Option<u64>> {
+    py.detach(move || planning::least_memory(&task)).map_err(Refusal::into_py)
+}
+
+/// The bytes of a size such as `16GiB`.
+#[pyfunction]
+fn parse_size(text: &str) -> PyResult<u64> {
+    parse(text).map_err(|why| UsageError::new_err(format!("{text:?} is no size: {why}")))
+}
+
+/// A number of bytes with a unit, as the tools print it.
+#[pyfunction]
+fn format_size(bytes: u64) -> String {
+    Size(bytes).to_string()
+}
+
+/// The names of the built-in device profiles.
+#[pyfunction]
+fn profile_names() -> Vec<&'static str> {
+    DeviceProfile::names().collect()
+}
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(plan, module)?)?;
+    module.add_function(wrap_pyfunction!(rewrite, module)?)?;
+    module.add_function(wrap_pyfunction!(least_memory, module)?)?;
+    module.add_function(wrap_pyfunction!(parse_size, module)?)?;
+    module.add_function(wrap_pyfunction!(format_size, module)?)?;
+    module.add_function(wrap_pyfunction!(profile_names, module)?)
+}

@@ -1,0 +1,214 @@
+"""What is trained in tests: each case plain, and with large model support."""
+
+import hashlib
+
+import keras
+import models
+import numpy as np
+import soft
+import tensorflow as tf
+
+import tf_lms
+
+
+class Counted(keras.callbacks.Callback):
+    """Counts what the software GPU does in each batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.batches, self.losses = [], []
+
+    def on_train_batch_begin(self, batch, logs=None):
+        soft.reset()
+        self.before = counted()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.batches.append(since(self.before))
+        self.losses.append(float(logs["loss"]))
+
+
+def counted():
+    return [soft.counters(gpu) for gpu in range(len(tf.config.list_logical_devices("GPU")))]
+
+
+def since(before):
+    after = counted()
+    return [{"peak": b["peak"], "in": b["in"] - a["in"], "out": b["out"] - a["out"]} for a, b in zip(before, after, strict=True)]
+
+
+def digests(variables):
+    return [[variable.name, hashlib.sha256(np.asarray(variable).tobytes()).hexdigest()[:16]] for variable in variables]
+
+
+def all_variables(model):
+    """The model's, its optimizer's and its metrics'."""
+    metrics = [variable for metric in model.metrics for variable in metric.variables]
+    return digests([*model.variables, *model.optimizer.variables, *metrics])
+
+
+def dataset(arrays, batch, partial=False):
+    """Batches in host memory, where a program with much data has them."""
+    with tf.device("/CPU:0"):
+        return tf.data.Dataset.from_tensor_slices(arrays).batch(batch, drop_remainder=not partial)
+
+
+def fit(model, data, budget, epochs=1, **options):
+    counting = Counted()
+    callbacks = [counting]
+    if budget:
+        callbacks.insert(0, tf_lms.LMS(gpu_memory=budget, memory_ratio=1.0, strict=True, **options))
+    history = model.fit(data, epochs=epochs, verbose=0, shuffle=False, callbacks=callbacks)
+    report = callbacks[0].report if budget else None
+    return {
+        "losses": counting.losses,
+        "history": history.history,
+        "variables": all_variables(model),
+        "batches": counting.batches,
+        "report": told(report),
+    }
+
+
+def told(report):
+    if report is None:
+        return None
+    devices = report.devices
+    return {"verdict": report.verdict, "changed": report.changed, "devices": devices, "text": str(report), "original": report.original}
+
+
+def cnn(budget):
+    model = models.cnn()
+    model.compile(keras.optimizers.SGD(1e-2, momentum=0.9), models.crossentropy(), metrics=["accuracy"])
+    return fit(model, dataset(models.images(64)[:2], 8), budget)
+
+
+def arrays(budget):
+    """Arrays that do not divide evenly, which Keras keeps on the GPU, and whose batches are traced with an open size."""
+    model = models.cnn()
+    model.compile(keras.optimizers.SGD(1e-2), models.crossentropy())
+    x, y, _ = models.images(28)
+    counting = Counted()
+    callbacks = [tf_lms.LMS(gpu_memory=budget, memory_ratio=1.0, strict=True)] if budget else []
+    model.fit(x, y, batch_size=8, verbose=0, shuffle=False, callbacks=[*callbacks, counting])
+    report = callbacks[0].report if budget else None
+    return {"losses": counting.losses, "variables": all_variables(model), "batches": counting.batches, "report": told(report)}
+
+
+def partial(budget):
+    """A partial last batch, weights of examples, and metrics with them."""
+    model = models.cnn()
+    metrics = [keras.metrics.SparseCategoricalAccuracy(name="weighted")]
+    model.compile(keras.optimizers.Adam(1e-3), models.crossentropy(), metrics=["accuracy"], weighted_metrics=metrics)
+    return fit(model, dataset(models.images(36), 8, partial=True), budget, epochs=2)
+
+
+def several_steps(budget):
+    """Four steps in a call, in float16, with a scaled loss."""
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        model = models.cnn()
+        model.compile(keras.optimizers.Adam(1e-3), models.crossentropy(), metrics=["accuracy"], steps_per_execution=4)
+        return fit(model, dataset(models.images(64)[:2], 8), budget)
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+
+
+def custom(budget):
+    """A train_step of one's own, with a model in a model, and XLA asked for."""
+
+    class Own(keras.Model):
+        def train_step(self, data):
+            x, y = data
+            with tf.GradientTape() as tape:
+                loss = self.compute_loss(x=x, y=y, y_pred=self(x, training=True)) + 1e-4 * tf.reduce_sum(
+                    tf.abs(self.trainable_variables[0])
+                )
+            gradients = tape.gradient(loss, self.trainable_variables)
+            gradients, _ = tf.clip_by_global_norm(gradients, 1.0)
+            self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+            return {"loss": loss}
+
+    inner = models.nested()
+    model = Own(inner.inputs, inner.outputs)
+    # XLA changes numbers, and the software GPU has none: only the rewritten step may be asked to be compiled, which it is not.
+    model.compile(keras.optimizers.SGD(1e-2, momentum=0.9), models.crossentropy(), jit_compile="auto" if budget else False)
+    return fit(model, dataset(models.images(32)[:2], 8), budget)
+
+
+def on_batch(budget):
+    """train_on_batch with batches of several sizes."""
+    model = models.cnn()
+    model.compile(keras.optimizers.SGD(1e-2, momentum=0.9), models.crossentropy(), metrics=["accuracy"])
+    if budget:
+        tf_lms.apply(model, gpu_memory=budget, memory_ratio=1.0, strict=True)
+    losses, batches = [], []
+    x, y, weights = models.images(32)
+    for first, last in ((0, 8), (8, 12), (12, 22), (22, 32)):
+        soft.reset()
+        before = counted()
+        losses += [float(v) for v in model.train_on_batch(x[first:last], y[first:last], sample_weight=weights[first:last])]
+        batches.append(since(before))
+    from tf_lms import keras_model
+
+    return {"losses": losses, "variables": all_variables(model), "batches": batches, "report": told(keras_model.report(model))}
+
+
+def function(budget, recompute=False):
+    """A loop of one's own, with a Python argument, and a second batch size."""
+    module = models.Transformer(recompute=recompute)
+    step = tf_lms.function(module.step, gpu_memory=budget, memory_ratio=1.0, strict=True) if budget else tf.function(module.step)
+    random = np.random.default_rng(3)
+    losses, batches = [], []
+    for number in range(6):
+        tokens = tf.constant(random.integers(0, 100, (8 if number < 4 else 6, 64)).astype("int32"))
+        soft.reset()
+        before = counted()
+        losses.append(float(step(tokens, is_scaled=number == 3)["loss"]))
+        batches.append(since(before))
+    variables = digests([*module.trainable_variables, *module.optimizer.variables])
+    report = step.reports[0] if budget else None
+    traces = len(step.reports) if budget else None
+    return {"losses": losses, "variables": variables, "batches": batches, "report": told(report), "traces": traces}
+
+
+def recomputed(budget):
+    """The same with tf.recompute_grad in it."""
+    return function(budget, recompute=True)
+
+
+def functions(budget):
+    """A step that calls a model which is a tf.function itself, so that activations cross functions."""
+    model = models.cnn()
+    optimizer = keras.optimizers.SGD(1e-2, momentum=0.9)
+    optimizer.build(model.trainable_variables)
+    forward = tf.function(lambda x: model(x, training=True))
+
+    def step(images, labels):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=forward(images)))
+        optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables, strict=True))
+        return loss
+
+    step = tf_lms.function(step, gpu_memory=budget, memory_ratio=1.0, strict=True) if budget else tf.function(step)
+    losses, batches = [], []
+    for number in range(4):
+        x, y, _ = models.images(8, seed=number)
+        x, y = tf.constant(x), tf.constant(y)
+        soft.reset()
+        before = counted()
+        losses.append(float(step(x, y)))
+        batches.append(since(before))
+    variables = digests([*model.variables, *optimizer.variables])
+    return {"losses": losses, "variables": variables, "batches": batches, "report": told(step.report if budget else None)}
+
+
+def mirrored(budget):
+    """Two replicas, on two GPUs."""
+    with tf.distribute.MirroredStrategy().scope():
+        model = models.cnn()
+        model.compile(keras.optimizers.SGD(1e-2, momentum=0.9), models.crossentropy())
+    return fit(model, dataset(models.images(32)[:2], 8), budget)
+
+
+def run(case, budget):
+    keras.utils.set_random_seed(1)
+    return globals()[case](budget)

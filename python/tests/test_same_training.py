@@ -1,0 +1,77 @@
+"""With large model support everything is as without it: losses, metrics and every variable, bit by bit; and bytes are as planned."""
+
+import pytest
+
+#: Cases, and a memory in which the original does not train.
+CASES = {
+    "cnn": "5MiB",
+    "arrays": "5MiB",
+    "partial": "5MiB",
+    "several_steps": "4500KiB",
+    "custom": "6500KiB",
+    "on_batch": "6MiB",
+    "function": "8MiB",
+    "recomputed": "5MiB",
+    "functions": "5MiB",
+    "mirrored": "3MiB",
+}
+
+#: How many steps are run at a time.
+STEPS = {"several_steps": 4}
+
+
+def of(names):
+    """Cases whose tests share trainings: one worker has them all."""
+    return pytest.mark.parametrize("case", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names])
+
+
+def values(told):
+    return [digest for _, digest in told["variables"]]
+
+
+@of(CASES)
+def test_everything_is_the_same(case, trained):
+    both = trained(case, "both", "1GiB", CASES[case])
+    plain, lms = both["plain"], both["lms"]
+    assert lms["report"]["changed"]
+    assert lms["losses"] == plain["losses"]
+    assert lms.get("history") == plain.get("history")
+    assert len(values(lms)) == len(values(plain)) > 20
+    assert values(lms) == values(plain)
+    # Losses that stay where they began would be the same too.
+    assert len(set(plain["losses"])) > 1
+
+
+@of(case for case in CASES if case not in ("on_batch", "mirrored", "recomputed"))
+def test_bytes_are_as_planned(case, trained):
+    both = trained(case, "both", "1GiB", CASES[case])
+    steps = STEPS.get(case, 1)
+    for number, device in enumerate(both["lms"]["report"]["devices"]):
+        # The first batches are as large as what was planned for; a last one may be smaller.
+        for plain, lms in list(zip(both["plain"]["batches"], both["lms"]["batches"], strict=True))[:2]:
+            assert lms[number]["out"] - plain[number]["out"] == steps * device["swapout_bytes"]
+            assert lms[number]["in"] - plain[number]["in"] == steps * device["swapin_bytes"]
+        assert device["swapout_bytes"] > 0
+
+
+@of(["cnn", "partial", "custom", "functions"])
+def test_the_peak_is_as_predicted(case, trained):
+    """In the memory that it was planned for; the original's where there is enough."""
+    lms = trained(case, "lms", CASES[case], CASES[case])
+    [device] = lms["report"]["devices"]
+    assert lms["batches"][2][0]["peak"] == pytest.approx(device["peak_after"], rel=0.05)
+    plain = trained(case, "both", "1GiB", CASES[case])["plain"]
+    assert plain["batches"][2][0]["peak"] == pytest.approx(device["peak_before"], rel=0.05)
+
+
+@of(["cnn", "mirrored"])
+def test_it_trains_where_the_original_runs_out(case, trained):
+    memory = CASES[case]
+    assert "out_of_memory" in trained(case, "plain", memory, memory)
+    lms = trained(case, "lms", memory, memory)
+    assert lms["losses"] == trained(case, "both", "1GiB", memory)["plain"]["losses"]
+
+
+@pytest.mark.xdist_group("function")
+def test_another_batch_is_planned_for_anew(trained):
+    assert trained("function", "both", "1GiB", CASES["function"])["lms"]["traces"] == 3

@@ -1,0 +1,236 @@
+"""What a step does where it is not rewritten, and what is kept of plans. All on the CPU: what is planned for is not run."""
+
+import json
+import logging
+import warnings
+
+import keras
+import models
+import pytest
+import tensorflow as tf
+from conftest import run_program
+
+import tf_lms
+from tf_lms import keras_model, planning
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept():
+    planning._kept.clear()
+
+
+def sequential(size=16):
+    made = keras.Sequential(
+        [keras.Input((size, size, 3)), *[keras.layers.Conv2D(8, 3, padding="same", activation="relu") for _ in range(6)]]
+    )
+    made.compile("sgd", "mse")
+    return made
+
+
+DATA = (tf.TensorSpec([None, 16, 16, 3]), tf.TensorSpec([None, 16, 16, 8]))
+
+
+def test_what_fits_is_not_changed_and_that_is_said(caplog):
+    caplog.set_level(logging.INFO, "tf_lms")
+    logging.getLogger("tf_lms").propagate = True
+    step = tf_lms.function(lambda x: tf.reduce_sum(x * x), gpu_memory="1GiB")
+    assert float(step(tf.ones([3]))) == 3.0
+    assert step.report.verdict == "fits" and not step.report.changed
+    assert "fits as it is, and is not changed" in caplog.text
+
+
+def test_a_budget_below_the_floor():
+    step = tf_lms.function(lambda x: tf.matmul(x, x), gpu_memory="2MiB")
+    with pytest.raises(tf_lms.DoesNotFit, match=r"no plan gets below 8.00 MiB; give more memory") as caught:
+        step(tf.ones([1024, 1024]))
+    assert caught.value.report.floor == 8 << 20
+
+
+def compiled_inside():
+    inner = tf.function(lambda x: x * 2.0, jit_compile=True)
+    return lambda x: inner(x) + 1.0
+
+
+def test_what_cannot_be_rewritten_runs_as_it_is_and_that_is_said():
+    step = tf_lms.function(compiled_inside(), gpu_memory="1GiB")
+    with pytest.warns(tf_lms.LMSWarning, match=r"runs as it is, without large model support: .*XLA must compile"):
+        assert step(tf.ones([2])).numpy().tolist() == [3.0, 3.0]
+    assert "XLA" in step.report.original and "XLA" in str(step.report)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step(tf.ones([2]))
+
+
+def test_strict_makes_an_error_of_it():
+    step = tf_lms.function(compiled_inside(), gpu_memory="1GiB", strict=True)
+    with pytest.raises(tf_lms.CannotRewrite, match="leave jit_compile=True out there"):
+        step(tf.ones([2]))
+
+
+def test_whatever_tensorflow_says_training_goes_on(monkeypatch):
+    def broken(*_, **__):
+        raise KeyError("something inside")
+
+    monkeypatch.setattr("tf_lms.step.flatten", broken)
+    step = tf_lms.function(lambda x: x + 1.0, gpu_memory="1GiB")
+    with pytest.warns(tf_lms.LMSWarning, match="KeyError"):
+        assert float(step(tf.constant(1.0))) == 2.0
+
+
+def test_sizes_that_nobody_knows_are_asked_for():
+    step = tf_lms.function(lambda x: x * 2.0, gpu_memory="1GiB", strict=True, input_signature=[tf.TensorSpec(None)])
+    with pytest.raises(tf_lms.CannotRewrite, match="unknown rank"):
+        step(tf.ones([2]))
+
+
+def test_a_larger_batch_of_the_same_trace_is_planned_for_anew():
+    step = tf_lms.function(lambda x: tf.reduce_sum(x) + 0.0, gpu_memory="1GiB", input_signature=[tf.TensorSpec([None])])
+    for size, planned in ((2, 1), (1, 1), (5, 2), (4, 2)):
+        assert float(step(tf.ones([size]))) == size
+        assert len(step.reports) == planned
+
+
+def test_it_is_called_like_the_original():
+    @tf_lms.function(gpu_memory="1GiB")
+    def step(x, scale=2.0, *, shift=None):
+        """Does something."""
+        return {"y": x * scale + (0.0 if shift is None else shift), "x": x}
+
+    assert step.__name__ == "step" and step.__doc__ == "Does something."
+    assert float(step(tf.constant(3.0))["y"]) == 6.0
+    assert float(step(tf.constant(3.0), scale=4.0, shift=tf.constant(1.0))["y"]) == 13.0
+    outer = tf.function(lambda x: step(x)["y"] + 1.0)
+    assert float(outer(tf.constant(3.0))) == 7.0
+
+
+CACHED = """
+import sys
+import test_steps
+import tf_lms
+report = tf_lms.predict(test_steps.sequential(), "2MiB", data=test_steps.DATA, batch_size=16, cache_dir=sys.argv[1])
+print(report.verdict, report.planning_seconds > 0, report.data)
+"""
+
+
+def test_plans_are_deterministic_and_kept_for_other_processes(tmp_path):
+    told, contents = [], []
+    for number in range(3):
+        if number == 1:
+            next(tmp_path.glob("*.json")).unlink()
+        told.append(run_program("-c", CACHED, tmp_path).stdout.split(maxsplit=2))
+        contents.append({path.name: path.read_text() for path in tmp_path.glob("*.json")})
+    assert [line[:2] for line in told] == [["fits_with_swapping", "True"], ["fits_with_swapping", "True"], ["fits_with_swapping", "False"]]
+    assert told[0][2] == told[1][2] == told[2][2]
+    assert contents[0] == contents[1] == contents[2] and len(contents[0]) == 1
+
+
+def test_a_damaged_cache_is_written_anew(tmp_path):
+    made = sequential()
+    # The first trace makes the optimizer's variables, under other names than later ones.
+    tf_lms.predict(made, "1GiB", data=DATA, batch_size=1)
+    whole = tf_lms.predict(made, "2MiB", data=DATA, batch_size=16, cache_dir=tmp_path)
+    [kept] = tmp_path.glob("*.json")
+    kept.write_text(kept.read_text()[:100])
+    planning._kept.clear()
+    with pytest.warns(tf_lms.LMSWarning, match="written anew"):
+        assert tf_lms.predict(made, "2MiB", data=DATA, batch_size=16, cache_dir=tmp_path).data == whole.data
+    json.loads(kept.read_text())
+
+
+def test_predictions_of_models_and_what_the_model_says_of_its_data():
+    model = models.cnn()
+    model.compile("sgd", models.crossentropy())
+    own = tf_lms.predict(model, "1GiB", batch_size=8)
+    given = tf_lms.predict(model, "1GiB", data=models.images(8)[:2])
+    dataset = tf.data.Dataset.from_tensor_slices(models.images(20)[:2]).batch(8)
+    assert own.peak_before == given.peak_before == tf_lms.predict(model, "1GiB", data=dataset).peak_before > 7 << 20
+    assert model.train_function is None
+
+
+def test_the_largest_batch():
+    model = models.cnn()
+    model.compile("sgd", models.crossentropy())
+    found = tf_lms.largest_batch(model, "16MiB", memory_ratio=1.0)
+    assert found.as_it_is < found.with_lms
+    for size, verdict in ((found.as_it_is, "fits"), (found.with_lms, "fits_with_swapping")):
+        assert found.reports[size].verdict == verdict
+    assert found.reports[found.with_lms + 1].verdict == "does_not_fit"
+    assert str(found.with_lms) in str(found)
+
+
+def test_the_least_memory():
+    made = sequential()
+    least = tf_lms.least_memory(made, data=DATA, batch_size=64, memory_ratio=1.0)
+    assert tf_lms.predict(made, least, data=DATA, batch_size=64, memory_ratio=1.0).verdict == "fits_with_swapping"
+    assert tf_lms.predict(made, least * 4 // 5, data=DATA, batch_size=64, memory_ratio=1.0).verdict == "does_not_fit"
+
+
+def test_reports_are_shown_in_notebooks():
+    report = tf_lms.predict(sequential(), "2MiB", data=DATA, batch_size=16)
+    shown = report._repr_html_()
+    assert "<svg" in shown and "<table>" in shown and "fits with swapping" in shown
+    assert json.loads(report.to_json())["devices"][0]["peak_before"] == report.peak_before
+    assert 0 < report.bytes_out <= report.bytes_in and report.slowdown > 0
+
+
+def test_a_model_whose_training_function_is_its_own():
+    class Own(keras.Sequential):
+        def make_train_function(self, force=False):
+            self.train_function = lambda iterator: {"loss": 1.0}
+
+    made = Own([keras.Input((2,)), keras.layers.Dense(1)])
+    made.compile("sgd", "mse")
+    tf_lms.apply(made, gpu_memory="1GiB")
+    with pytest.warns(tf_lms.LMSWarning, match="tf_lms.function"):
+        made.fit(tf.ones([4, 2]), tf.ones([4, 1]), verbose=0)
+
+
+def test_larger_batches_in_a_second_fit():
+    """Keras has one trace for both, which was planned for the smaller ones."""
+    made = sequential()
+    x, y = tf.ones([20, 16, 16, 3]), tf.ones([20, 16, 16, 8])
+    callback = tf_lms.LMS(gpu_memory="1GiB")
+    peaks = []
+    for batch in (8, 8, 12, 3):
+        made.fit(x, y, batch_size=batch, verbose=0, callbacks=[callback])
+        peaks.append(callback.report.peak_before)
+    assert peaks[0] == peaks[1] < peaks[2] == peaks[3]
+
+
+def test_tensorboard_and_a_new_optimizer(tmp_path):
+    made = sequential()
+    data = (tf.ones([16, 16, 16, 3]), tf.ones([16, 16, 16, 8]))
+    made.fit(*data, batch_size=8, verbose=0, callbacks=[tf_lms.LMS(gpu_memory="1GiB", log_dir=tmp_path)])
+    [file] = tmp_path.glob("events*")
+    for tag in ("lms/peak_bytes_before", "lms/bytes_out", "lms/slowdown"):
+        assert tag.encode() in file.read_bytes()
+    before = keras_model.report(made)
+    made.compile("adam", "mse")
+    made.fit(*data, batch_size=8, verbose=0)
+    assert keras_model.report(made).devices[0]["persistent_bytes"] > before.devices[0]["persistent_bytes"]
+    tf_lms.remove(made)
+    made.fit(*data, batch_size=8, verbose=0)
+    assert keras_model.report(made) is None
+
+
+def test_ops_that_pass_several_tensors_on_are_taken_out():
+    """Keras' optimizers leave one behind all gradients, which none of them waits for in the step that TensorFlow runs."""
+    from tf_lms.flatten import flatten
+
+    @tf.custom_gradient
+    def both(x, y):
+        return [x * 2.0, y * 3.0], lambda dx, dy: (dx * 2.0, dy * 3.0)
+
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            tape.watch([x, y])
+            a, b = both(x, y)
+            loss = tf.reduce_sum(a * b)
+        return tape.gradient(loss, [x, y])
+
+    concrete = tf.function(step).get_concrete_function(tf.TensorSpec([2]), tf.TensorSpec([2]))
+    assert any(node.op == "IdentityN" for node in concrete.graph.as_graph_def().node)
+    assert not any(node.op == "IdentityN" for node in flatten(concrete, {}).graph.node)
+    lms = tf_lms.function(step, gpu_memory="1GiB", strict=True)
+    args = tf.constant([1.0, 2.0]), tf.constant([3.0, 4.0])
+    assert [value.numpy().tolist() for value in lms(*args)] == [value.numpy().tolist() for value in step(*args)]

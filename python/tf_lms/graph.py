@@ -1,0 +1,69 @@
+"""`tf_lms.rewrite_graph`: what the tools do, bytes in, bytes out. Needs no TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .errors import UsageError
+from .options import Memory, Options, memory_bytes
+from .planning import Task, plan
+from .report import Report
+
+#: What step times are predicted for, where nothing is said about the GPU.
+DEFAULT_PROFILE = "v100-pcie3"
+
+
+def rewrite_graph(
+    graph_def: Any,
+    *,
+    gpu_memory: Memory,
+    train_op: str | Sequence[str] | None = None,
+    memory_ratio: float | None = None,
+    device_profile: str = DEFAULT_PROFILE,
+    swap_weights: bool = False,
+    cache_dir: Any = None,
+) -> tuple[Any, Report]:
+    """Rewrites a graph so that a step of it fits into a GPU's memory, and proves that it computes the same.
+
+    Args:
+        graph_def: a GraphDef, MetaGraphDef or SavedModel: the message, or its bytes. Its tensors must have shapes, as
+            `graph.as_graph_def(add_shapes=True)` and exported MetaGraphDefs have them.
+        gpu_memory: the memory of each GPU, as bytes or `"16GiB"`.
+        train_op: the name of the op, or of the ops, that a step is run for; None: the collection `train_op` of a MetaGraphDef.
+        memory_ratio, device_profile, swap_weights, cache_dir: as of `tf_lms.function`.
+
+    Returns:
+        The rewritten graph, as a message or bytes as it was given, and the report. What fits as it is comes back as it was.
+
+    Raises:
+        UsageError: if an argument cannot be meant, or there is no such op.
+        InvalidGraph: if it is no graph.
+        AlreadyRewritten: if it was rewritten before.
+        DoesNotFit: if no plan was found.
+        CannotRewrite: if it cannot be planned for, as where sizes are unknown.
+    """
+    options = Options(gpu_memory, memory_ratio, None, device_profile, True, True, swap_weights, cache_dir)
+    if isinstance(graph_def, bytes | bytearray | memoryview):
+        content = bytes(graph_def)
+    elif hasattr(graph_def, "SerializeToString"):
+        content = graph_def.SerializeToString(deterministic=True)
+    else:
+        raise UsageError(f"rewrite_graph takes a GraphDef, MetaGraphDef or SavedModel or its bytes, not {type(graph_def).__name__}")
+    names = [train_op] if isinstance(train_op, str) else list(train_op or [])
+    task = Task(
+        graph=content,
+        name="the graph",
+        train_ops=tuple(names),
+        memory_bytes=tuple(memory_bytes(gpu_memory)),
+        profile=device_profile,
+        memory_ratio=options.memory_ratio,
+        swap_weights=swap_weights,
+        cache_dir=cache_dir,
+    )
+    rewritten, report = plan(task)
+    if rewritten is None:
+        return graph_def, report
+    if isinstance(graph_def, bytes | bytearray | memoryview):
+        return rewritten, report
+    return type(graph_def).FromString(rewritten), report

@@ -1,0 +1,325 @@
+"""All that this package uses of TensorFlow and Keras beside what they document. Nothing else in it does.
+
+Each function says what it relies on. `tests/test_private_hooks.py` tries each of them; a version that is not among those below was
+never tried, and `check_versions` says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from .errors import MissingTensorFlow, UnsupportedVersion
+
+#: The first and the last version with which all of this was tried.
+TENSORFLOW_VERSIONS = ((2, 16), (2, 21))
+KERAS_VERSIONS = ((3, 5), (3, 15))
+
+#: What Keras calls the function that runs one step on a batch, on all replicas.
+KERAS_STEP = "one_step_on_data"
+
+#: What decides about the last bit where copies stand between ops, and what keeps constants in memory.
+INEXACT = ("arithmetic_optimization", "constant_folding")
+
+
+def _minor(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
+def _check(name: str, version: str, tried: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    first, last = tried
+    if not first <= _minor(version) <= last:
+        between = f"{first[0]}.{first[1]} to {last[0]}.{last[1]}"
+        raise UnsupportedVersion(
+            f"{name} {version} was never tried with tf-lms, which uses parts of it that are not documented; install {between}, "
+            "or a newer tf-lms"
+        )
+
+
+def check_versions() -> None:
+    """Raises `UnsupportedVersion` for a version of TensorFlow that nobody tried."""
+    _check("TensorFlow", tf.__version__, TENSORFLOW_VERSIONS)
+
+
+def check_keras() -> Any:
+    """Keras, if it is one that can be used.
+
+    Raises:
+        MissingTensorFlow: if it is not there, or computes with something else.
+        UnsupportedVersion: if nobody tried it.
+    """
+    check_versions()
+    try:
+        import keras
+    except ImportError as error:
+        if importlib.util.find_spec("keras") is None:
+            raise MissingTensorFlow("Keras is not installed; install it with: pip install keras") from error
+        raise MissingTensorFlow(
+            f"Keras cannot be imported ({error}); set KERAS_BACKEND=tensorflow if it is set to another backend"
+        ) from error
+    _check("Keras", keras.__version__, KERAS_VERSIONS)
+    if keras.backend.backend() != "tensorflow":
+        raise MissingTensorFlow(
+            f"Keras computes with {keras.backend.backend()}, and tf-lms rewrites TensorFlow's graphs; set "
+            "KERAS_BACKEND=tensorflow before Keras is imported"
+        )
+    return keras
+
+
+# Functions: tf.function's own parts.
+
+
+def trace(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The ConcreteFunction that a `tf.function` would run for these arguments; traced if it must be."""
+    # The documented get_concrete_function keeps the graph alive for good.
+    return function._get_concrete_function_garbage_collected(*args, **kwargs)
+
+
+def with_defaults(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call of a `tf.function` with its defaults for what was left out."""
+    from tensorflow.python.eager.polymorphic_function import function_type_utils
+
+    bound = function_type_utils.bind_function_inputs(args, kwargs, function._function_type, function._default_values)
+    return bound.args, bound.kwargs
+
+
+def is_tf_function(function: Any) -> bool:
+    """Whether this is what `tf.function` makes."""
+    return hasattr(function, "_get_concrete_function_garbage_collected")
+
+
+def flat_arguments(concrete: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The tensors that a ConcreteFunction is given for these arguments, in the order of its inputs."""
+    return list(concrete.function_type.unpack_inputs(concrete.function_type.bind(*args, **kwargs)))
+
+
+def call(concrete: Any, flat: Sequence[Any]) -> Any:
+    """Runs a ConcreteFunction on such tensors, and packs what it returns."""
+    return concrete._call_flat(list(flat), captured_inputs=concrete.captured_inputs)
+
+
+def captures(concrete: Any) -> list[tuple[Any, Any]]:
+    """What a function captured: pairs of the tensor outside and the one inside."""
+    return [(external, internal) for external, internal in concrete.graph.captures]
+
+
+def deferred_captures(concrete: Any) -> list[tuple[Any, Any, Any]]:
+    """What a function asks for at each call: the key, how it is asked for, and the tensor inside."""
+    both = concrete.graph._function_captures
+    # By key: the two dictionaries are ordered differently.
+    return [(key, both.by_ref_external[key], internal) for key, internal in both.by_ref_internal.items()]
+
+
+def variable_type(handle: Any) -> tuple[int, Any] | None:
+    """The dtype (its number in protobufs) and shape (a proto) of the variable that a handle is of; None if it is of something else."""
+    data = getattr(handle, "_handle_data", None)
+    if data is None or not data.is_set or len(data.shape_and_type) != 1:
+        return None
+    return data.shape_and_type[0].dtype, data.shape_and_type[0].shape
+
+
+def inline(concrete: Any, graph_def: Any, fetches: Sequence[str]) -> Any:
+    """The graph with the bodies of the functions that it calls in the places of the calls, as Grappler puts them."""
+    from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
+    from tensorflow.python.grappler import tf_optimizer
+    from tensorflow.python.training.saver import export_meta_graph
+
+    for function in graph_def.library.function:
+        # Chooses among implementations by the device; there is one that is known to be run.
+        if "api_implements" in function.attr:
+            del function.attr["api_implements"]
+    meta_graph = export_meta_graph(graph_def=graph_def, graph=concrete.graph)
+    for key in list(meta_graph.collection_def):
+        del meta_graph.collection_def[key]
+    meta_graph.collection_def["train_op"].node_list.value.extend(fetches)
+    config = config_pb2.ConfigProto()
+    rewrites = config.graph_options.rewrite_options
+    rewrites.min_graph_nodes = -1
+    rewrites.optimizers.append("function")
+    rewrites.function_optimization = rewriter_config_pb2.RewriterConfig.AGGRESSIVE
+    return tf_optimizer.OptimizeGraph(config, meta_graph)
+
+
+def import_into(graph: Any, graph_def: Any, input_map: Mapping[str, Any]) -> None:
+    """Adds nodes to a graph under their own names. `input_map` has tensors for names such as `a:0`, each of which somebody reads."""
+    from tensorflow.python.framework import importer
+
+    with graph.as_default():
+        importer.import_graph_def(graph_def, input_map=dict(input_map), name="")
+
+
+def add_nodes(graph: Any, graph_def: Any, input_map: Mapping[str, Any]) -> None:
+    """As `import_into`, of nodes that are to be placed where others of the graph are."""
+    from tensorflow.python.framework import importer
+
+    with graph.as_default():
+        importer._import_graph_def_internal(graph_def, input_map=dict(input_map), name="", validate_colocation_constraints=False)
+
+
+def new_function_graph(name: str) -> Any:
+    """An empty graph of a function."""
+    from tensorflow.python.framework import func_graph
+
+    return func_graph.FuncGraph(name)
+
+
+def capture_deferred(graph: Any, key: Any, ask: Any, internal: Any) -> Any:
+    """Has a function's graph ask for a value at each call, as the function did that it stands for."""
+    return graph.capture_call_time_value(ask, tf.TensorSpec(internal.shape, internal.dtype), key=key)
+
+
+def function_like(concrete: Any, graph: Any, inputs: list[Any], outputs: list[Any], controls: list[Any]) -> Any:
+    """A ConcreteFunction with a graph of ours that is called, and returns, as another is. It is not marked to be compiled by XLA."""
+    from tensorflow.python.eager.polymorphic_function import concrete_function
+
+    original = concrete.graph
+    graph.inputs = inputs + list(graph.deferred_internal_captures)
+    graph.outputs = outputs
+    graph.control_outputs = controls
+    graph._weak_variables = list(original._weak_variables)
+    graph.structured_input_signature = original.structured_input_signature
+    graph.structured_outputs = original.structured_outputs
+    return concrete_function.ConcreteFunction.from_func_graph(graph, concrete.function_type, {})
+
+
+@contextlib.contextmanager
+def exact_calls() -> Iterator[None]:
+    """While this is open, functions that this thread calls are optimized without what decides about the last bit."""
+    from tensorflow.python.eager import context
+
+    ours = context.context()
+    before = ours.function_call_options
+    ours.function_call_options = _exact(before)
+    try:
+        yield
+    finally:
+        ours.function_call_options = before
+
+
+_exact_of: dict[Any, Any] = {}
+
+
+def _exact(options: Any) -> Any:
+    from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
+    from tensorflow.python.eager import context
+
+    key = (options.config_proto_serialized, options.executor_type)
+    if key not in _exact_of:
+        config = config_pb2.ConfigProto.FromString(options.config_proto_serialized)
+        for name in INEXACT:
+            setattr(config.graph_options.rewrite_options, name, rewriter_config_pb2.RewriterConfig.OFF)
+        _exact_of[key] = context.FunctionCallOptions(executor_type=options.executor_type, config_proto=config)
+    return _exact_of[key]
+
+
+# Devices.
+
+
+def gpu_memory_limits() -> list[int]:
+    """What TensorFlow's allocator may use of each logical GPU, in bytes. The devices are set up by this, if they were not."""
+    from tensorflow.python import pywrap_tfe
+    from tensorflow.python.client import pywrap_tf_session as session
+    from tensorflow.python.eager import context
+
+    ours = context.context()
+    ours.ensure_initialized()
+    devices = pywrap_tfe.TFE_ContextListDevices(ours._handle)
+    numbers = range(session.TF_DeviceListCount(devices))
+    return [session.TF_DeviceListMemoryBytes(devices, n) for n in numbers if session.TF_DeviceListType(devices, n) == "GPU"]
+
+
+# Keras.
+
+
+def make_keras_step(model: Any, make: Callable[[], None], wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> bool:
+    """Has Keras make its training function, with `wrap` in place of the `tf.function` of its step.
+
+    Relies on Keras making that one by `tf.function` of a function of the name KERAS_STEP.
+
+    Returns:
+        Whether there was such a function.
+    """
+    original, found = tf.function, []
+
+    def function(python_function: Any = None, **options: Any) -> Any:
+        if getattr(python_function, "__name__", None) != KERAS_STEP:
+            return original(python_function, **options)
+        found.append(python_function)
+        return wrap(original(python_function, **options))
+
+    tf.function = function
+    try:
+        make()
+    finally:
+        tf.function = original
+    return bool(found)
+
+
+def runs_all_replicas(one_step: Any) -> bool:
+    """Whether Keras' step runs all replicas, as it does in Keras 3.8, or each replica runs it, as in Keras 3.5."""
+    # Keras' own function is in AutoGraph's wrapper of it.
+    return "distribute_strategy" in inspect.unwrap(one_step.python_function).__code__.co_names
+
+
+def fit_batch_size(depth: int = 1) -> int | None:
+    """The batch size of the data that the calling `fit` trains on; None if nobody calls `fit`, or its data does not say."""
+    frame = sys._getframe(depth)
+    while frame is not None:
+        iterator = frame.f_locals.get("epoch_iterator") if frame.f_code.co_name == "fit" else None
+        adapter = getattr(iterator, "data_adapter", None)
+        if adapter is not None:
+            return adapter.batch_size or dataset_batch_size(getattr(adapter, "_dataset", None))
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def iterator_batch_size(iterator: Any) -> int | None:
+    """The batch size of the dataset that an iterator is of; None if it cannot be seen."""
+    return dataset_batch_size(getattr(iterator, "_dataset", None))
+
+
+def dataset_batch_size(dataset: Any) -> int | None:
+    """The last `batch` of a dataset, seen through what does not change it."""
+    while dataset is not None:
+        if hasattr(dataset, "_batch_size"):
+            size = tf.get_static_value(dataset._batch_size)
+            return None if size is None else int(size)
+        changes = type(dataset).__name__ in ("_MapDataset", "_ParallelMapDataset", "_UnbatchDataset", "_FlatMapDataset", "_RebatchDataset")
+        sources = dataset._inputs() if hasattr(dataset, "_inputs") else []
+        # A map may change the batch, and mostly does not: its own spec tells where it is known.
+        if len(sources) != 1 or (changes and "Map" not in type(dataset).__name__) or "FlatMap" in type(dataset).__name__:
+            return None
+        dataset = sources[0]
+    return None
+
+
+def build_keras(model: Any, batch: Any) -> None:
+    """Makes all variables of a model, its optimizer and its metrics, from specs of a batch `(x, y, sample_weight)`."""
+    keras = check_keras()
+    symbols = tf.nest.map_structure(lambda spec: keras.KerasTensor(spec.shape, spec.dtype.name), batch)
+    model._symbolic_build(data_batch=symbols)
+
+
+# Graphs of version 1.
+
+
+def set_input(op: Any, index: int, tensor: Any) -> None:
+    """Has an op of a graph that no session has run yet read another tensor."""
+    op._update_input(index, tensor)
+
+
+def set_device(op: Any, device: str) -> None:
+    """Has an op of such a graph run elsewhere."""
+    op._set_device(device)
+
+
+def add_control_inputs(op: Any, others: Sequence[Any]) -> None:
+    """Has an op of such a graph wait for others."""
+    op._add_control_inputs(list(others))
