@@ -277,6 +277,123 @@ fn a_condition_becomes_branches() {
     assert_eq!(graph.len(), 20);
 }
 
+fn functions(names: &[&str]) -> Value {
+    let called = |name: &&str| NameAttrList { name: name.to_string(), ..NameAttrList::default() };
+    Value::List(ListValue { func: names.iter().map(called).collect(), ..ListValue::default() })
+}
+
+#[test]
+fn a_loop_becomes_a_frame_that_handles_are_led_into() {
+    let list = |types: &[i32]| Value::List(ListValue { r#type: types.to_vec(), ..ListValue::default() });
+    let called = |name: &str| Value::Func(NameAttrList { name: name.to_string(), ..NameAttrList::default() });
+    let again = with(node("while", "While", "x v ^ok"), "T", list(&[FLOAT, RESOURCE]));
+    let again = with(with(again, "cond", called("small")), "body", called("more"));
+    let shapes = ListValue { shape: vec![shape(&[4]), shape(&[])], ..ListValue::default() };
+    let again = with(again, "output_shapes", Value::List(shapes));
+    let again = with(again, "_lower_using_switch_merge", Value::B(true));
+    let small = vec![
+        with(
+            with(node("one", "Const", ""), "dtype", Value::Type(FLOAT)),
+            "value",
+            Value::Tensor(Default::default()),
+        ),
+        float(node("less", "Less", "x one:output:0")),
+    ];
+    let more =
+        vec![read("value", "v"), float(node("sum", "AddV2", "x value:value:0")), assign("add", "v sum:z:0")];
+    let nodes = vec![
+        with(node("ok", "IsFinite", "x"), "T", Value::Type(FLOAT)),
+        again,
+        float(node("loss", "Neg", "while:output:0")),
+        read("after", "while:output:1"),
+    ];
+    let model = model(
+        top(),
+        vec![
+            function("small", "x v", small, &[("y", "less:z:0")], ""),
+            function("more", "x v", more, &[("y", "sum:z:0"), ("v_again", "v")], "add"),
+            function("step", "x v", nodes, &[("loss", "loss:y:0")], "while"),
+        ],
+    );
+    let flat = flat(&model, "step").unwrap();
+    assert_eq!(
+        listing(&flat),
+        [
+            "x: Placeholder",
+            "w: VarHandleOp",
+            "ok: IsFinite x",
+            "while/start: NoOp ^ok",
+            "while/enter_0: Enter x ^while/start",
+            "while/merge_0: Merge while/enter_0 while/next_0",
+            "while/enter_1: Enter w ^while/start",
+            "while/decision: LoopCond while/condition/less",
+            "while/switch_0: Switch while/merge_0 while/decision",
+            "while/body/start: Identity while/switch_0:1",
+            "while/condition/one: Const ^while/merge_0",
+            "while/condition/less: Less while/merge_0 while/condition/one",
+            "while/body/value: ReadVariableOp while/enter_1 ^while/body/start",
+            "while/body/sum: AddV2 while/switch_0:1 while/body/value",
+            "while/body/add: AssignAddVariableOp while/enter_1 while/body/sum",
+            "while/next_0: NextIteration while/body/sum ^while/body/add",
+            "while/result_0: Exit while/switch_0",
+            "while/result_1: Identity w",
+            "while: NoOp ^while/result_0",
+            "loss: Neg while/result_0",
+            "after: ReadVariableOp while/result_1",
+            "returns/loss: Identity loss ^while",
+            "train_step: NoOp ^while ^returns/loss",
+        ]
+    );
+    let registry = registry(&model);
+    let graph = Graph::of_model(&flat.model, &registry).unwrap();
+    let known = Shapes::declared(&graph);
+    let merge = graph.node_ids().find(|&node| graph.name(node) == "while/merge_0").unwrap();
+    let shapes: Vec<_> = graph.outputs(merge).map(|tensor| known.get(tensor).map(<[i64]>::to_vec)).collect();
+    assert_eq!(shapes, [Some(vec![4]), Some(vec![])]);
+}
+
+#[test]
+fn a_switch_of_many_ways_becomes_a_row_of_forks() {
+    let list = |types: &[i32]| Value::List(ListValue { r#type: types.to_vec(), ..ListValue::default() });
+    let case =
+        with(node("case", "Case", "which:output:0 x"), "branches", functions(&["negative", "same", "twice"]));
+    let case = with(with(case, "Tin", list(&[FLOAT])), "Tout", list(&[FLOAT]));
+    let case = with(case, "_lower_using_switch_merge", Value::B(true));
+    let which = with(node("which", "Const", ""), "dtype", Value::Type(3));
+    let nodes =
+        vec![with(which, "value", Value::Tensor(Default::default())), case, assign("b", "v case:output:0")];
+    let one =
+        |name: &str, op: &str| function(name, "x", vec![float(node("y", op, "x"))], &[("y", "y:y:0")], "");
+    let twice = function("twice", "x", vec![float(node("y", "AddV2", "x x"))], &[("y", "y:z:0")], "");
+    let step = function("step", "x v", nodes, &[], "b");
+    let model = model(top(), vec![one("negative", "Neg"), one("same", "Abs"), twice, step]);
+    assert_eq!(
+        listing(&flat(&model, "step").unwrap()),
+        [
+            "x: Placeholder",
+            "w: VarHandleOp",
+            "which: Const",
+            "case/number_0: Const",
+            "case/is_0: Equal which case/number_0",
+            "case/taken_0: Switch which case/is_0",
+            "case/number_1: Const",
+            "case/is_1: Equal case/taken_0 case/number_1",
+            "case/taken_1: Switch case/taken_0 case/is_1",
+            "case/branch_0/start: Identity case/taken_0:1",
+            "case/branch_1/start: Identity case/taken_1:1",
+            "case/branch_2/start: Identity case/taken_1",
+            "case/switch_0_0: Switch x case/is_0",
+            "case/switch_0_1: Switch case/switch_0_0 case/is_1",
+            "case/branch_0/y: Neg case/switch_0_0:1",
+            "case/branch_1/y: Abs case/switch_0_1:1",
+            "case/branch_2/y: AddV2 case/switch_0_1 case/switch_0_1",
+            "case/result_0: Merge case/branch_0/y case/branch_1/y case/branch_2/y",
+            "b: AssignAddVariableOp w case/result_0",
+            "train_step: NoOp ^b",
+        ]
+    );
+}
+
 /// What a flat function says of itself, or why it is none.
 fn why_not(nodes: Vec<NodeDef>, functions: Vec<FunctionDef>) -> String {
     flat(&model(nodes, functions), "step").map(|flat| listing(&flat).join("; ")).unwrap_err().to_string()

@@ -7,8 +7,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::error::FlattenError;
-use super::expand::{Expansion, FlatNode, Made, MadeInput, Tensor};
+use super::expand::Expansion;
 use super::library::{Library, is_update};
+use super::parts::{FlatNode, Made, MadeInput, Tensor};
 use crate::dtype::DataType;
 use crate::format::{Function, Model, Nodes};
 use crate::graph::{NodeAttrs, output_shapes};
@@ -63,22 +64,16 @@ pub(super) fn make(
                     name: argument.name.clone(),
                     op: "Identity".to_string(),
                     inputs: vec![MadeInput::Tensor(first)],
-                    device: String::new(),
                     attrs: vec![("T", AttrValue { value: Some(Value::Type(dtype.number())) })],
-                    like: None,
-                    owner: 0,
-                    branches: Vec::new(),
+                    ..Made::default()
                 }
             }
             (Source::TopLevel(node), _) if is_kept(top, *node) => Made {
                 name: top.name(*node).to_string(),
                 op: top.op(*node).to_string(),
-                inputs: Vec::new(),
                 device: top.device(*node).to_string(),
-                attrs: Vec::new(),
                 like: Some(*node),
-                owner: 0,
-                branches: Vec::new(),
+                ..Made::default()
             },
             (Source::Variable(_, variable), _) => Made {
                 name: if variable.name.is_empty() { argument.name.clone() } else { variable.name.clone() },
@@ -143,17 +138,13 @@ fn handle(name: &str, dtype: i32, shape: TensorShapeProto) -> Made {
     Made {
         name: name.to_string(),
         op: "VarHandleOp".to_string(),
-        inputs: Vec::new(),
-        device: String::new(),
         attrs: vec![
             ("_output_shapes", attr(Value::List(scalar))),
             ("dtype", attr(Value::Type(dtype))),
             ("shape", attr(Value::Shape(shape))),
             ("shared_name", attr(Value::S(name.as_bytes().to_vec()))),
         ],
-        like: None,
-        owner: 0,
-        branches: Vec::new(),
+        ..Made::default()
     }
 }
 
@@ -164,16 +155,12 @@ fn placeholder(name: &str, dtype: DataType, shape: Option<TensorShapeProto>) -> 
     Made {
         name: name.to_string(),
         op: "Placeholder".to_string(),
-        inputs: Vec::new(),
-        device: String::new(),
         attrs: vec![
             ("_output_shapes", attr(Value::List(listed))),
             ("dtype", attr(Value::Type(dtype.number()))),
             ("shape", attr(Value::Shape(shape))),
         ],
-        like: None,
-        owner: 0,
-        branches: Vec::new(),
+        ..Made::default()
     }
 }
 
@@ -199,7 +186,7 @@ fn read_variables(
             let Some(Some(sizes)) = output_shapes(&attrs).and_then(|mut shapes| shapes.next()) else {
                 continue;
             };
-            let FlatNode::Made(made) = expansion.tensor(instance, read)?.node else { continue };
+            let FlatNode::Made(made) = expansion.origin(instance, read)?.node else { continue };
             let dim = sizes.into_iter().map(|size| Dim { size, name: String::new() }).collect();
             found.entry(made).or_insert((dtype.number(), TensorShapeProto { dim, unknown_rank: false }));
         }
@@ -246,7 +233,7 @@ fn check_sizes(
             }
             for index in 0..body.inputs.row(node as usize).len() {
                 let Some(read) = body.data_input(node, index) else { break };
-                let FlatNode::Made(number) = expansion.tensor(instance, read)?.node else { continue };
+                let FlatNode::Made(number) = expansion.origin(instance, read)?.node else { continue };
                 let is_handle =
                     matches!(expansion.made[number as usize].op.as_str(), "VarHandleOp" | "Placeholder")
                         && is_resource(expansion, made, number);

@@ -4,29 +4,175 @@
 //! `IF/then/start` or `IF/else/start`, which runs only if the branch is taken. Handles of resources go by the `Switch`: what works on them
 //! waits for the start of the branch. What waits for the whole waits for a `Merge` with the name of the condition, behind the effects of
 //! the branch that was taken.
-
-use std::collections::HashMap;
+//!
+//! `Case` is a row of forks: is it the first, else is it the second, and so on. The last branch is taken for all numbers that are none of
+//! the others. (The runtime has a switch with many ways, which no file may name.)
 
 use super::error::FlattenError;
-use super::expand::{Argument, Expansion, FlatNode, Flattened, Instance, Made, MadeInput, Tensor};
-use super::library::Call;
+use super::expand::Expansion;
+use super::library::{Call, CallKind};
+use super::parts::{Argument, FlatNode, Flattened, Instance, Made, MadeInput, Tensor};
 use crate::dtype::DataType;
 use crate::graph::NodeAttrs;
 use crate::ops::{Attr, AttrLookup};
-use crate::proto::tensorflow::AttrValue;
 use crate::proto::tensorflow::attr_value::Value;
+use crate::proto::tensorflow::{AttrValue, TensorProto, TensorShapeProto};
 
-/// The names of the branches, by the output of the `Switch` that leads there.
-const BRANCHES: [&str; 2] = ["else", "then"];
-
-fn of_type(dtype: DataType) -> (&'static str, AttrValue) {
+/// The attribute of an op of one type.
+pub(super) fn of_type(dtype: DataType) -> (&'static str, AttrValue) {
     ("T", AttrValue { value: Some(Value::Type(dtype.number())) })
+}
+
+/// An output of a made node.
+fn output_of(made: u32, output: u32) -> Tensor {
+    Tensor { node: FlatNode::Made(made), output }
+}
+
+/// What a branch's names have in them.
+fn branch_name(kind: CallKind, branch: u32) -> String {
+    match (kind, branch) {
+        (CallKind::If, 0) => "else".to_string(),
+        (CallKind::If, _) => "then".to_string(),
+        _ => format!("branch_{branch}"),
+    }
+}
+
+/// The nodes that lead inputs to the branches of one condition.
+struct Forks {
+    caller: u32,
+    kind: CallKind,
+    branches: usize,
+    scope: String,
+    device: String,
+    /// What all of them wait for.
+    waits: Option<u32>,
+    /// What each fork goes by: the condition itself, or whether the number is that of the branch.
+    by: Vec<MadeInput>,
+}
+
+impl Forks {
+    fn make(
+        &self,
+        expansion: &mut Expansion<'_, '_>,
+        name: &str,
+        op: &str,
+        inputs: Vec<MadeInput>,
+        attrs: Vec<(&'static str, AttrValue)>,
+    ) -> u32 {
+        let name = expansion.free_name(format!("{}/{name}", self.scope)).into();
+        let (op, device, owner) = (op.to_string(), self.device.clone(), self.caller);
+        expansion.make(Made { name, op, inputs, device, attrs, owner, ..Made::default() })
+    }
+
+    fn switch(
+        &self,
+        expansion: &mut Expansion<'_, '_>,
+        name: &str,
+        data: MadeInput,
+        by: MadeInput,
+        dtype: DataType,
+    ) -> u32 {
+        let waits = self.waits.map(|start| MadeInput::Control(FlatNode::Made(start)));
+        let inputs = [data, by].into_iter().chain(waits).collect();
+        self.make(expansion, name, "Switch", inputs, vec![of_type(dtype)])
+    }
+
+    /// Leads what decides to all branches, by forks that come of it themselves.
+    fn decide(
+        &mut self,
+        expansion: &mut Expansion<'_, '_>,
+        decides: MadeInput,
+        made: &mut Vec<u32>,
+    ) -> Vec<Tensor> {
+        if self.kind == CallKind::If {
+            self.by = vec![decides];
+            return self.lead(expansion, "taken", decides, DataType::BOOL, made);
+        }
+        let mut way = decides;
+        let mut reached = Vec::with_capacity(self.branches);
+        for branch in 0..self.branches.saturating_sub(1) as u32 {
+            let attrs = vec![
+                ("dtype", AttrValue { value: Some(Value::Type(DataType::INT32.number())) }),
+                ("value", AttrValue { value: Some(Value::Tensor(number(branch))) }),
+            ];
+            let number = self.make(expansion, &format!("number_{branch}"), "Const", Vec::new(), attrs);
+            let inputs = vec![way, MadeInput::Tensor(output_of(number, 0))];
+            let is_it = self.make(
+                expansion,
+                &format!("is_{branch}"),
+                "Equal",
+                inputs,
+                vec![of_type(DataType::INT32)],
+            );
+            let by = MadeInput::Tensor(output_of(is_it, 0));
+            let fork = self.switch(expansion, &format!("taken_{branch}"), way, by, DataType::INT32);
+            made.extend([number, is_it, fork]);
+            self.by.push(by);
+            reached.push(output_of(fork, 1));
+            way = MadeInput::Tensor(output_of(fork, 0));
+        }
+        let last = match way {
+            MadeInput::Tensor(last) => last,
+            // One branch alone, which is always taken.
+            only => {
+                let only =
+                    self.make(expansion, "taken", "Identity", vec![only], vec![of_type(DataType::INT32)]);
+                made.push(only);
+                output_of(only, 0)
+            }
+        };
+        reached.push(last);
+        reached
+    }
+
+    /// Leads a tensor to all branches. Returns what it is in each, and adds the nodes.
+    fn lead(
+        &self,
+        expansion: &mut Expansion<'_, '_>,
+        name: &str,
+        data: MadeInput,
+        dtype: DataType,
+        made: &mut Vec<u32>,
+    ) -> Vec<Tensor> {
+        if self.kind == CallKind::If {
+            let switch = self.switch(expansion, name, data, self.by[0], dtype);
+            made.push(switch);
+            return vec![output_of(switch, 0), output_of(switch, 1)];
+        }
+        let mut way = data;
+        let mut reached = Vec::with_capacity(self.branches);
+        for (branch, &by) in self.by.iter().enumerate() {
+            let switch = self.switch(expansion, &format!("{name}_{branch}"), way, by, dtype);
+            made.push(switch);
+            reached.push(output_of(switch, 1));
+            way = MadeInput::Tensor(output_of(switch, 0));
+        }
+        let last = match way {
+            MadeInput::Tensor(last) => last,
+            only => {
+                let only = self.make(expansion, name, "Identity", vec![only], vec![of_type(dtype)]);
+                made.push(only);
+                output_of(only, 0)
+            }
+        };
+        reached.push(last);
+        reached
+    }
+}
+
+/// A number as the value of a constant.
+fn number(value: u32) -> TensorProto {
+    TensorProto {
+        dtype: DataType::INT32.number(),
+        tensor_shape: Some(TensorShapeProto::default()),
+        int_val: vec![value as i32],
+        ..TensorProto::default()
+    }
 }
 
 impl Expansion<'_, '_> {
     /// Puts branches in the place of a condition: what is before them.
     pub(super) fn branch(&mut self, caller: u32, node: u32, call: &Call) -> Result<(), FlattenError> {
-        let (scope, device) = (self.call_scope(caller, node), self.device(caller, node)?);
         let body = self.body(caller);
         let bad = |input: &str| FlattenError::BadInput {
             function: body.name().to_string(),
@@ -34,32 +180,27 @@ impl Expansion<'_, '_> {
             input: input.to_string(),
         };
         let mut flattened = Flattened::default();
-        let predicate = body.data_input(node, 0).ok_or_else(|| bad("its condition"))?;
-        let make = |expansion: &mut Self, name: String, op: &str, inputs: Vec<MadeInput>, attrs| {
-            let name = expansion.free_name(name).into();
-            let (op, device) = (op.to_string(), device.clone());
-            let made =
-                Made { name, op, inputs, device, attrs, like: None, owner: caller, branches: Vec::new() };
-            expansion.make(made)
+        let decides = body.data_input(node, 0).ok_or_else(|| bad("its condition"))?;
+        let mut forks = Forks {
+            caller,
+            kind: call.kind,
+            branches: call.callees.len(),
+            scope: self.call_scope(caller, node),
+            device: self.device(caller, node)?,
+            waits: None,
+            by: Vec::new(),
         };
-        let mut waits = Vec::new();
         if body.has_control_inputs(node) {
             let controls = vec![MadeInput::ControlsOf { instance: caller, node }];
-            let start = make(self, format!("{scope}/start"), "NoOp", controls, Vec::new());
+            let start = forks.make(self, "start", "NoOp", controls, Vec::new());
             flattened.before.push(start);
-            waits.push(MadeInput::Control(FlatNode::Made(start)));
+            forks.waits = Some(start);
         }
-        let predicate = MadeInput::Data(caller, predicate);
-        let switch = |expansion: &mut Self, name: &str, data: MadeInput, dtype: DataType| {
-            let inputs = [data, predicate].into_iter().chain(waits.iter().copied()).collect();
-            make(expansion, format!("{scope}/{name}"), "Switch", inputs, vec![of_type(dtype)])
-        };
-        let taken = switch(self, "taken", predicate, DataType::BOOL);
-        flattened.before.push(taken);
-        for (output, branch) in (0..).zip(BRANCHES) {
-            let data = MadeInput::Tensor(Tensor { node: FlatNode::Made(taken), output });
-            let attrs = vec![of_type(DataType::BOOL)];
-            let start = make(self, format!("{scope}/{branch}/start"), "Identity", vec![data], attrs);
+        let reached = forks.decide(self, MadeInput::Data(caller, decides), &mut flattened.before);
+        for (branch, taken) in (0..).zip(reached) {
+            let name = format!("{}/start", branch_name(call.kind, branch));
+            let data = vec![MadeInput::Tensor(taken)];
+            let start = forks.make(self, &name, "Identity", data, vec![of_type(deciding_type(call.kind))]);
             flattened.before.push(start);
             flattened.starts.push(start);
         }
@@ -69,35 +210,36 @@ impl Expansion<'_, '_> {
         };
         for (argument, dtype) in types.into_iter().enumerate() {
             if dtype == DataType::RESOURCE {
+                flattened.routed.push(None);
                 continue;
             }
             let data = body.data_input(node, argument + 1).ok_or_else(|| bad("an input"))?;
             let data = MadeInput::Data(caller, data);
-            let made = switch(self, &format!("switch_{argument}"), data, dtype);
-            flattened.before.push(made);
-            flattened.passed.insert(argument as u32, made);
+            let routed = forks.lead(self, &format!("switch_{argument}"), data, dtype, &mut flattened.before);
+            flattened.routed.push(Some(routed));
         }
-        flattened.bodies.reserve(call.callees.len());
         self.instances[caller as usize].calls.insert(node, flattened);
         Ok(())
     }
 
-    /// Adds a branch of a condition: the one to which an output of the `Switch`es leads.
+    /// Adds a branch of a condition.
     pub(super) fn add_branch(&mut self, caller: u32, node: u32, branch: u32) -> Result<u32, FlattenError> {
-        let scope = format!("{}/{}/", self.call_scope(caller, node), BRANCHES[branch as usize]);
+        let call = &self.body(caller).calls[&node];
+        let scope = format!("{}/{}/", self.call_scope(caller, node), branch_name(call.kind, branch));
         let device = self.device(caller, node)?;
-        let function = self.body(caller).calls[&node].callees[branch as usize];
+        let function = call.callees[branch as usize];
         let callee = self.instances.len() as u32;
-        let arguments = self.library.body(function).argument_names().count();
-        let mut arguments = vec![Argument::Unknown; arguments];
+        let mut arguments = vec![Argument::Unknown; self.library.body(function).argument_names().count()];
         let flattened = &self.instances[caller as usize].calls[&node];
-        let start = flattened.start(branch);
-        let switches: Vec<(u32, u32)> = flattened.passed.iter().map(|(&at, &made)| (at, made)).collect();
-        for (argument, made) in switches {
-            self.made[made as usize].branches.push(callee);
-            if let Some(known) = arguments.get_mut(argument as usize) {
-                *known = Argument::Known(Tensor { node: FlatNode::Made(made), output: branch });
+        let start = flattened.starts[branch as usize];
+        let routed: Vec<Option<Tensor>> =
+            flattened.routed.iter().map(|reached| Some(reached.as_ref()?[branch as usize])).collect();
+        for (known, tensor) in arguments.iter_mut().zip(routed) {
+            let Some(tensor) = tensor else { continue };
+            if let FlatNode::Made(made) = tensor.node {
+                self.made[made as usize].branches.push(callee);
             }
+            *known = Argument::Known(tensor);
         }
         self.instances[caller as usize]
             .calls
@@ -107,17 +249,12 @@ impl Expansion<'_, '_> {
             Instance {
                 function,
                 call: Some((caller, node)),
-                end: 0,
                 first_input: 1,
                 gate: Some(FlatNode::Made(start)),
                 gated: callee,
                 device,
-                is_on_one_device: false,
-                attrs: Default::default(),
-                names: Vec::new(),
-                calls: HashMap::new(),
-                scope: Box::default(),
                 arguments,
+                ..Instance::default()
             },
             &scope,
         )
@@ -127,10 +264,12 @@ impl Expansion<'_, '_> {
     pub(super) fn join(&mut self, caller: u32, node: u32) -> Result<(), FlattenError> {
         let scope = self.call_scope(caller, node);
         let body = self.body(caller);
+        let kind = body.calls[&node].kind;
         let flattened = &self.instances[caller as usize].calls[&node];
         let (bodies, device) = (flattened.bodies.clone(), self.device(caller, node)?);
-        let starts = [flattened.start(0), flattened.start(1)];
-        let types = match NodeAttrs::new(body.nodes, node as usize).attr("Tout") {
+        let starts = flattened.starts.clone();
+        let attrs = NodeAttrs::new(body.nodes, node as usize);
+        let types = match attrs.attr("Tout") {
             Some(Attr::Types(types)) => types,
             _ => Vec::new(),
         };
@@ -142,9 +281,8 @@ impl Expansion<'_, '_> {
                 inputs,
                 device: device.clone(),
                 attrs: vec![("N", count), of_type(dtype)],
-                like: None,
                 owner: caller,
-                branches: Vec::new(),
+                ..Made::default()
             })
         };
         let mut results = Vec::new();
@@ -161,24 +299,22 @@ impl Expansion<'_, '_> {
         let mut done = None;
         if body.calls[&node].is_awaited {
             let mut ends = Vec::new();
-            for ((branch, start), &instance) in BRANCHES.iter().zip(starts).zip(&bodies) {
-                let name = self.free_name(format!("{scope}/{branch}/done")).into();
-                let taken = Tensor { node: FlatNode::Made(start), output: 0 };
+            for ((branch, start), &instance) in (0..).zip(starts).zip(&bodies) {
+                let name = self.free_name(format!("{scope}/{}/done", branch_name(kind, branch))).into();
                 let end = self.make(Made {
                     name,
                     op: "Identity".to_string(),
-                    inputs: vec![MadeInput::Tensor(taken), MadeInput::EffectsOf(instance)],
+                    inputs: vec![MadeInput::Tensor(output_of(start, 0)), MadeInput::EffectsOf(instance)],
                     device: device.clone(),
-                    attrs: vec![of_type(DataType::BOOL)],
-                    like: None,
+                    attrs: vec![of_type(deciding_type(kind))],
                     owner: caller,
-                    branches: Vec::new(),
+                    ..Made::default()
                 });
                 behind.push(end);
-                ends.push(MadeInput::Tensor(Tensor { node: FlatNode::Made(end), output: 0 }));
+                ends.push(MadeInput::Tensor(output_of(end, 0)));
             }
             let name = self.name(FlatNode::Body { instance: caller, node }).to_string();
-            let end = merge(self, name, ends, DataType::BOOL);
+            let end = merge(self, name, ends, deciding_type(kind));
             behind.push(end);
             done = Some(end);
         }
@@ -186,15 +322,16 @@ impl Expansion<'_, '_> {
             flattened.results = Some(results);
             flattened.behind = behind;
             flattened.done = done;
-            flattened.passed.clear();
+            flattened.routed.clear();
         });
         Ok(())
     }
 }
 
-impl Flattened {
-    /// What a branch of a condition waits for.
-    fn start(&self, branch: u32) -> u32 {
-        self.starts[branch as usize]
+/// The type of what decides which branch is taken.
+fn deciding_type(kind: CallKind) -> DataType {
+    match kind {
+        CallKind::Case => DataType::INT32,
+        _ => DataType::BOOL,
     }
 }

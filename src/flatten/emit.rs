@@ -7,8 +7,9 @@ use std::collections::HashSet;
 use prost::Message;
 
 use super::error::FlattenError;
-use super::expand::{Expansion, FlatNode, Flattened, MadeInput, Tensor, begins_frame};
+use super::expand::{Expansion, begins_frame};
 use super::library::{Local, Read, functions_in};
+use super::parts::{FlatNode, Flattened, MadeInput, Tensor};
 use crate::format::wire::{Fields, put_length_delimited_header, put_string};
 use crate::format::{Model, Nodes};
 use crate::proto::tensorflow::attr_value::{ListValue, Value};

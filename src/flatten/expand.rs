@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use super::error::FlattenError;
 use super::library::{Body, Call, CallKind, Library, Local, LocalTensor};
+use super::parts::{Argument, FlatNode, Flattened, Instance, KeptCall, Made, MadeInput, Tensor};
 use crate::graph::Device;
 use crate::proto::tensorflow::AttrValue;
 use crate::proto::tensorflow::attr_value::Value;
@@ -19,124 +20,13 @@ use crate::proto::tensorflow::attr_value::Value;
 /// Far more than any real step has, and few enough that a small damaged file cannot fill the memory.
 const MOST_NODES: u64 = 1 << 23;
 
-/// A node of the flat graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum FlatNode {
-    /// A node of an instance's body.
-    Body { instance: u32, node: u32 },
-    /// One that was made.
-    Made(u32),
-}
-
-/// A tensor of the flat graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Tensor {
-    pub node: FlatNode,
-    pub output: u32,
-}
-
-/// What a made node reads.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum MadeInput {
-    /// The tensor that a tensor of an instance is.
-    Data(u32, LocalTensor),
-    /// All that a node of an instance waits for.
-    ControlsOf { instance: u32, node: u32 },
-    /// What an instance's effects are.
-    EffectsOf(u32),
-    /// What an instance returns.
-    ReturnsOf(u32),
-    /// Another node.
-    Control(FlatNode),
-    /// A tensor of the flat graph.
-    Tensor(Tensor),
-}
-
-/// A node that no body has.
-#[derive(Debug)]
-pub(super) struct Made {
-    pub name: String,
-    pub op: String,
-    pub inputs: Vec<MadeInput>,
-    pub device: String,
-    pub attrs: Vec<(&'static str, AttrValue)>,
-    /// The node of the graph's top level whose attributes it has instead.
-    pub like: Option<usize>,
-    /// The instance that it belongs to.
-    pub owner: u32,
-    /// The branches that run only if it does.
-    pub branches: Vec<u32>,
-}
-
-/// What became of a call.
-#[derive(Debug, Default)]
-pub(super) struct Flattened {
-    /// The body that is in its place, or the branches.
-    pub bodies: Vec<u32>,
-    /// Where branches come together: what stands for each result.
-    pub results: Option<Vec<u32>>,
-    /// Of its returns those that are arguments of the call, as made nodes.
-    pub passed: HashMap<u32, u32>,
-    /// What branches wait for.
-    pub starts: Vec<u32>,
-    /// What stands before the body, and what behind it.
-    pub before: Vec<u32>,
-    pub behind: Vec<u32>,
-    /// What stands for the call as a control input.
-    pub done: Option<u32>,
-}
-
-/// One copy of a body.
-#[derive(Debug)]
-pub(super) struct Instance {
-    pub function: usize,
-    /// The call that it is the body of.
-    pub call: Option<(u32, u32)>,
-    /// One behind the last instance within it.
-    pub end: u32,
-    /// Which of the call's data inputs its first argument is.
-    pub first_input: usize,
-    /// What its nodes wait for unless they read something within `gated`.
-    pub gate: Option<FlatNode>,
-    /// The instance that is as a whole behind the gate.
-    pub gated: u32,
-    pub device: String,
-    /// Whether all its nodes are on that device.
-    pub is_on_one_device: bool,
-    pub attrs: Rc<HashMap<String, AttrValue>>,
-    pub names: Vec<Option<Box<str>>>,
-    pub calls: HashMap<u32, Flattened>,
-    /// What these names begin with.
-    pub scope: Box<str>,
-    /// For each argument the tensor that it is, once that is known.
-    pub arguments: Vec<Argument>,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Argument {
-    Unknown,
-    Asked,
-    Known(Tensor),
-}
-
-/// A call that stays one op.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptCall {
-    /// The op, by its name in the flat graph.
-    pub node: String,
-    /// The function that it calls.
-    pub function: String,
-    /// Why it stays.
-    pub why: &'static str,
-}
-
 /// What is to be done next.
 enum Task {
     /// The calls of an instance, from this one on.
     Calls(u32, usize),
-    /// A branch of an instance's node.
-    Branch(u32, u32, u32),
-    /// What is behind the branches.
+    /// One of the functions of an instance's node that is a condition or a loop.
+    Part(u32, u32, u32),
+    /// What is behind all of them.
     Join(u32, u32),
 }
 
@@ -166,21 +56,7 @@ impl<'l, 'a> Expansion<'l, 'a> {
         let body = library.body(root);
         let arguments = body.argument_names().count();
         expansion.add(
-            Instance {
-                function: root,
-                call: None,
-                end: 0,
-                first_input: 0,
-                gate: None,
-                gated: 0,
-                device: String::new(),
-                is_on_one_device: false,
-                attrs: Rc::default(),
-                names: Vec::new(),
-                calls: HashMap::new(),
-                scope: Box::default(),
-                arguments: vec![Argument::Unknown; arguments],
-            },
+            Instance { function: root, arguments: vec![Argument::Unknown; arguments], ..Instance::default() },
             "",
         )?;
         // What is still to be done, the last first.
@@ -191,15 +67,21 @@ impl<'l, 'a> Expansion<'l, 'a> {
                     *next += 1;
                     (*instance, *next - 1)
                 }
-                &mut Task::Branch(caller, node, branch) => {
+                &mut Task::Part(caller, node, part) => {
                     open.pop();
-                    let callee = expansion.add_branch(caller, node, branch)?;
+                    let callee = match expansion.kind(caller, node) {
+                        CallKind::While => expansion.add_part_of_loop(caller, node, part)?,
+                        _ => expansion.add_branch(caller, node, part)?,
+                    };
                     open.push(Task::Calls(callee, 0));
                     continue;
                 }
                 &mut Task::Join(caller, node) => {
                     open.pop();
-                    expansion.join(caller, node)?;
+                    match expansion.kind(caller, node) {
+                        CallKind::While => expansion.leave_loop(caller, node)?,
+                        _ => expansion.join(caller, node)?,
+                    }
                     continue;
                 }
             };
@@ -217,10 +99,14 @@ impl<'l, 'a> Expansion<'l, 'a> {
                             let function = library.functions()[call.callees[0]].signature.name.clone();
                             expansion.kept.push(KeptCall { node: name, function, why });
                         }
-                        None if call.kind == CallKind::If => {
-                            expansion.branch(caller, node, call)?;
-                            let branches = [Task::Branch(caller, node, 1), Task::Branch(caller, node, 0)];
-                            open.extend([Task::Join(caller, node)].into_iter().chain(branches));
+                        None if !call.kind.is_plain() => {
+                            match call.kind {
+                                CallKind::While => expansion.enter_loop(caller, node)?,
+                                _ => expansion.branch(caller, node, call)?,
+                            }
+                            let parts = (0..call.callees.len() as u32).rev();
+                            open.push(Task::Join(caller, node));
+                            open.extend(parts.map(|part| Task::Part(caller, node, part)));
                         }
                         None => {
                             let callee = expansion.flatten(caller, node, call, &passes[&call.callees[0]])?;
@@ -235,6 +121,10 @@ impl<'l, 'a> Expansion<'l, 'a> {
 
     pub fn body(&self, instance: u32) -> &'l Body<'a> {
         self.library.body(self.instances[instance as usize].function)
+    }
+
+    fn kind(&self, caller: u32, node: u32) -> CallKind {
+        self.body(caller).calls[&node].kind
     }
 
     /// The instance that a node of the flat graph belongs to.
@@ -327,10 +217,8 @@ impl<'l, 'a> Expansion<'l, 'a> {
                 op: "NoOp".to_string(),
                 inputs,
                 device: device.clone(),
-                attrs: Vec::new(),
-                like: None,
                 owner: caller,
-                branches: Vec::new(),
+                ..Made::default()
             });
             flattened.before.push(start);
             (gate, gated) = (Some(FlatNode::Made(start)), callee);
@@ -346,9 +234,8 @@ impl<'l, 'a> Expansion<'l, 'a> {
                     inputs,
                     device: device.clone(),
                     attrs: vec![("T", AttrValue { value: Some(Value::Type(dtype)) })],
-                    like: None,
                     owner: callee,
-                    branches: Vec::new(),
+                    ..Made::default()
                 });
                 flattened.before.push(passed);
                 flattened.passed.insert(output, passed);
@@ -369,10 +256,8 @@ impl<'l, 'a> Expansion<'l, 'a> {
                 op: "NoOp".to_string(),
                 inputs,
                 device: device.clone(),
-                attrs: Vec::new(),
-                like: None,
                 owner: caller,
-                branches: Vec::new(),
+                ..Made::default()
             });
             flattened.behind.push(done);
             flattened.done = Some(done);
@@ -383,17 +268,13 @@ impl<'l, 'a> Expansion<'l, 'a> {
             Instance {
                 function,
                 call: Some((caller, node)),
-                end: 0,
-                first_input: 0,
                 gate,
                 gated,
                 device,
                 is_on_one_device: call.kind == CallKind::ByName,
                 attrs: Rc::new(attrs),
-                names: Vec::new(),
-                calls: HashMap::new(),
-                scope: Box::default(),
                 arguments: vec![Argument::Unknown; arguments],
+                ..Instance::default()
             },
             &format!("{scope}/"),
         )
@@ -491,6 +372,18 @@ impl<'l, 'a> Expansion<'l, 'a> {
         Ok(found)
     }
 
+    /// The tensor that a handle is from the beginning, before it is led into loops.
+    pub fn origin(&mut self, instance: u32, read: LocalTensor) -> Result<Tensor, FlattenError> {
+        let mut found = self.tensor(instance, read)?;
+        while let FlatNode::Made(made) = found.node
+            && self.made[made as usize].op == "Enter"
+            && let Some(&MadeInput::Data(instance, read)) = self.made[made as usize].inputs.first()
+        {
+            found = self.tensor(instance, read)?;
+        }
+        Ok(found)
+    }
+
     /// Says which tensor an argument of the function itself is.
     pub fn set_argument(&mut self, argument: usize, tensor: Tensor) {
         self.instances[0].arguments[argument] = Argument::Known(tensor);
@@ -551,9 +444,9 @@ fn check_size(library: &Library<'_>, root: usize, order: &[usize]) -> Result<(),
     Ok(())
 }
 
-/// How many nodes a call of a function may need besides.
+/// How many nodes a call of a function may need besides: a loop has the most, five for each input.
 fn made_for(body: &Body<'_>) -> u64 {
-    8 + body.argument_names().count() as u64 + body.returns.len() as u64
+    8 + 5 * body.argument_names().count() as u64 + body.returns.len() as u64
 }
 
 /// For each function and return the argument that it returns as it is, if it does.
@@ -568,7 +461,7 @@ fn passed_arguments(library: &Library<'_>, order: &[usize]) -> HashMap<usize, Ve
                 match read.from {
                     Local::Argument(argument) => return Some(argument),
                     Local::Node(node) => {
-                        let is_plain = |call: &&Call| call.stays.is_none() && call.kind != CallKind::If;
+                        let is_plain = |call: &&Call| call.stays.is_none() && call.kind.is_plain();
                         let call = body.calls.get(&node).filter(is_plain)?;
                         let through = (*passed.get(&call.callees[0])?.get(read.output as usize)?)?;
                         read = body.data_input(node, through as usize)?;

@@ -43,6 +43,17 @@ pub(super) enum CallKind {
     ByName,
     /// Its first input says which of two functions is called: the first if it is false.
     If,
+    /// Its first input is the number of the function that is called; the last for all that is no number of one.
+    Case,
+    /// The second function as long as the first one says so.
+    While,
+}
+
+impl CallKind {
+    /// Whether the body of the one function that is called simply stands in the place of the call.
+    pub fn is_plain(self) -> bool {
+        matches!(self, CallKind::Plain | CallKind::ByName)
+    }
 }
 
 /// A node that calls functions.
@@ -241,6 +252,8 @@ impl<'a> Library<'a> {
             Ok((callee, called.attr.into_iter().collect()))
         };
         let own = NodeAttrs::new(nodes, node);
+        // TensorFlow makes branches and loops only of those that say so.
+        let is_lowered = own.attr("_lower_using_switch_merge") == Some(Attr::Bool(true));
         let (callees, kind, attrs) = match op {
             "PartitionedCall" | "StatefulPartitionedCall" => {
                 let (callee, attrs) = named("f")?;
@@ -248,12 +261,32 @@ impl<'a> Library<'a> {
             }
             "If" | "StatelessIf" => {
                 let callees = vec![named("else_branch")?.0, named("then_branch")?.0];
-                // TensorFlow makes branches of those only that say so.
-                let is_lowered = own.attr("_lower_using_switch_merge") == Some(Attr::Bool(true));
                 if !is_lowered || own.attr("Tcond") != Some(Attr::Type(DataType::BOOL)) {
                     return Ok(None);
                 }
                 (callees, CallKind::If, Vec::new())
+            }
+            "Case" | "StatelessCase" => {
+                let Some(Value::List(list)) = nodes.attr(node, "branches").and_then(|value| value.value)
+                else {
+                    return Err(self.missing(function, nodes, node, ""));
+                };
+                let found = list.func.iter().map(|called| {
+                    let found = self.find(&called.name);
+                    found.ok_or_else(|| self.missing(function, nodes, node, &called.name))
+                });
+                let callees: Vec<usize> = found.collect::<Result<_, _>>()?;
+                if !is_lowered || callees.is_empty() {
+                    return Ok(None);
+                }
+                (callees, CallKind::Case, Vec::new())
+            }
+            "While" | "StatelessWhile" => {
+                let callees = vec![named("cond")?.0, named("body")?.0];
+                if !is_lowered {
+                    return Ok(None);
+                }
+                (callees, CallKind::While, Vec::new())
             }
             op => match self.find(op) {
                 Some(callee) if OpRegistry::builtin().id(op).is_none() => {

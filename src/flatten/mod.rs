@@ -19,7 +19,7 @@
 //! Attributes stay as they are, `_output_shapes` with them. Of `_class` what names nodes that are gone is dropped. A node's device is its own,
 //! and where that leaves something open, the call's.
 //!
-//! An `If` that TensorFlow makes branches of becomes branches here too: see `branches`.
+//! An `If` or `Case` that TensorFlow makes branches of becomes branches here too (see `branches`), and a `While` a loop (see `loops`).
 //!
 //! A call of a function that is marked `_noinline` or `_XlaMustCompile` stays one op: [`Flat::kept`].
 
@@ -30,17 +30,20 @@ mod entry;
 mod error;
 mod expand;
 mod library;
+mod loops;
+mod parts;
 mod write_back;
 
 pub use entry::{Entry, find_entry};
 pub use error::FlattenError;
-pub use expand::KeptCall;
+pub use parts::KeptCall;
 pub use write_back::{ORIGINAL_PREFIX, original_functions, restored, write_back};
 
 use emit::Emitter;
 use entry::updating;
-use expand::{Expansion, Made, MadeInput};
+use expand::Expansion;
 use library::Library;
+use parts::{FlatNode, Made, MadeInput};
 
 use crate::format::{Model, ReadOptions};
 use crate::ops::OpRegistry;
@@ -129,25 +132,13 @@ fn add_ends(expansion: &mut Expansion<'_, '_>) -> (Vec<u32>, u32) {
             name,
             op: "Identity".to_string(),
             inputs: vec![MadeInput::Data(0, tensor), MadeInput::EffectsOf(0)],
-            device: String::new(),
             attrs: vec![("T", AttrValue { value: Some(Value::Type(argument.r#type)) })],
-            like: None,
-            owner: 0,
-            branches: Vec::new(),
+            ..Made::default()
         }));
     }
     let name = expansion.free_name("train_step".to_string()).into();
     let mut inputs = vec![MadeInput::EffectsOf(0)];
-    inputs.extend(returns.iter().map(|&made| MadeInput::Control(expand::FlatNode::Made(made))));
-    let train_step = expansion.make(Made {
-        name,
-        op: "NoOp".to_string(),
-        inputs,
-        device: String::new(),
-        attrs: Vec::new(),
-        like: None,
-        owner: 0,
-        branches: Vec::new(),
-    });
+    inputs.extend(returns.iter().map(|&made| MadeInput::Control(FlatNode::Made(made))));
+    let train_step = expansion.make(Made { name, op: "NoOp".to_string(), inputs, ..Made::default() });
     (returns, train_step)
 }

@@ -56,6 +56,14 @@ impl<'a> NodeAttrs<'a> {
         names.map(str::to_string).collect()
     }
 
+    /// The name of the function that an attribute is.
+    pub fn function(&self, name: &str) -> Option<String> {
+        match AttrValue::decode(self.raw(name)?).ok()?.value? {
+            Value::Func(function) => Some(function.name),
+            _ => None,
+        }
+    }
+
     /// A shape attribute: a -1 for each unknown dimension, none if the rank is unknown.
     pub fn shape(&self, name: &str) -> Option<Vec<i64>> {
         let value = self.raw(name)?;

@@ -170,6 +170,15 @@ impl Model {
         Ok(Graph::of_model(self.analysed(), &self.registry).of(self.name())?)
     }
 
+    /// The graph at the file's top level, also where the training step is a function.
+    ///
+    /// # Errors
+    ///
+    /// If the model's nodes are none.
+    pub fn file_graph(&self) -> Result<Graph<'_>, Error> {
+        Ok(Graph::of_model(&self.file, &self.registry).of(self.name())?)
+    }
+
     /// All that is known of the graph.
     ///
     /// # Errors

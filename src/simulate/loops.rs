@@ -1,8 +1,11 @@
 //! How often loops run, and what they keep from iteration to iteration.
 //!
-//! A loop's body is in a program once. What it pushes onto a stack, or writes to a TensorArray, is there as often as the loop ran, until
-//! somebody takes it off again: so the tensor counts that often, from the body to that op. A loop that keeps something and runs nobody
-//! knows how often has no prediction.
+//! A loop's body is in a program once. What it pushes onto a stack or a list, or writes to a TensorArray, is there as often as the loop
+//! ran, until somebody takes it off again: so the tensor counts that often, from the body to that op. A loop that keeps something and runs
+//! nobody knows how often has no prediction.
+//!
+//! A list of TensorFlow 2 (`TensorList…`) is a value: each op that adds an element makes another list of it. The op that made the
+//! first one stands for all of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -95,7 +98,7 @@ impl Loops {
                 loops.times.insert(node, times);
             }
             let Some((holder, value)) = keeps(graph, node) else { continue };
-            let Some(holder) = holder_of(graph, holder) else { continue };
+            let Some(holder) = holder.map_or(Some(node), |handle| holder_of(graph, handle)) else { continue };
             let takers = frames.takers.get(&holder).map_or(&[][..], Vec::as_slice);
             if spreads(graph.op(node).name()) {
                 let Some(flow_out) = graph.outputs(node).next() else { continue };
@@ -177,21 +180,28 @@ impl Loops {
     }
 }
 
-/// The handle of a stack or TensorArray, and the tensor that an op adds to it.
-fn keeps(graph: &Graph, node: NodeId) -> Option<(TensorId, TensorId)> {
+/// The stack, list or TensorArray to which an op adds a tensor, none if it makes one of it, and that tensor.
+fn keeps(graph: &Graph, node: NodeId) -> Option<(Option<TensorId>, TensorId)> {
     let inputs = inputs_of(graph, node);
     let value = match graph.op(node).name() {
-        "StackPush" | "StackPushV2" => 1,
+        "StackPush" | "StackPushV2" | "TensorListPushBack" => 1,
         "TensorArrayWriteV2" | "TensorArrayWriteV3" | "TensorArrayScatterV2" | "TensorArrayScatterV3" => 2,
+        "TensorListSetItem" => 2,
         "TensorArraySplitV2" | "TensorArraySplitV3" => 1,
+        op if makes_list_of(op) => return Some((None, *inputs.first()?)),
         _ => return None,
     };
-    Some((*inputs.first()?, *inputs.get(value)?))
+    Some((Some(*inputs.first()?), *inputs.get(value)?))
+}
+
+/// Whether an op makes a list of a tensor's parts.
+fn makes_list_of(op: &str) -> bool {
+    matches!(op, "TensorListFromTensor" | "TensorListScatter" | "TensorListScatterV2" | "TensorListSplit")
 }
 
 /// Whether an op makes many elements of one tensor.
 fn spreads(op: &str) -> bool {
-    op.starts_with("TensorArrayScatter") || op.starts_with("TensorArraySplit")
+    op.starts_with("TensorArrayScatter") || op.starts_with("TensorArraySplit") || makes_list_of(op)
 }
 
 /// Whether an op takes elements off.
@@ -200,12 +210,36 @@ fn takes(op: &str) -> bool {
         || ["TensorArrayRead", "TensorArrayGather", "TensorArrayConcat"]
             .iter()
             .any(|start| op.starts_with(start))
+        || [
+            "TensorListPopBack",
+            "TensorListGetItem",
+            "TensorListStack",
+            "TensorListGather",
+            "TensorListConcat",
+        ]
+        .iter()
+        .any(|start| op.starts_with(start))
 }
 
-/// The op that made a handle.
+/// The op that made a handle, or the first of a row of lists.
 fn holder_of(graph: &Graph, handle: TensorId) -> Option<NodeId> {
-    let node = graph.producer(root(graph, handle)?);
-    (node.index() < graph.len()).then_some(node)
+    let mut node = graph.producer(root(graph, handle)?);
+    // Where a loop carries a list, what it began with.
+    let mut seen = BTreeSet::new();
+    while node.index() < graph.len() && seen.insert(node) {
+        let op = graph.op(node).name();
+        let is_list_again = matches!(
+            op,
+            "TensorListPushBack" | "TensorListPopBack" | "TensorListSetItem" | "TensorListResize"
+        );
+        if !is_list_again && passes_on(op, 0).is_none() {
+            return Some(node);
+        }
+        let inputs = inputs_of(graph, node);
+        let first = inputs.iter().find(|&&input| !graph.is_back_edge(graph.producer(input), node));
+        node = graph.producer(*first?);
+    }
+    None
 }
 
 /// The tensor whose buffer another one is: of what a loop carries around, the one that the body makes.
@@ -308,8 +342,14 @@ impl Frames {
                 both.into_iter().flatten().min()
             }
             ("Less", &[counter, limit]) | ("Greater", &[limit, counter]) => {
-                let limit = largest_value(graph, &analysis.shapes, limit)?.at_most;
                 let (first, step) = counts_up(analysis, counter)?;
+                let limit = match largest_value(graph, &analysis.shapes, limit) {
+                    Some(limit) => limit.at_most,
+                    // The loop of a gradient runs as often as the other ran.
+                    None => {
+                        i64::try_from(self.counted(analysis, began_with(graph, limit), depth + 1)?).ok()?
+                    }
+                };
                 Some(u64::try_from(limit.checked_sub(first)?.max(0)).ok()?.div_ceil(step))
             }
             // The loop of a gradient goes back as often as the other went on.
@@ -329,11 +369,11 @@ impl Frames {
         let graph = analysis.graph;
         let mut node = graph.producer(count);
         // Off a stack, in a loop in a loop: what was pushed.
-        if op_of(graph, node).is_some_and(|op| op.starts_with("StackPop")) {
+        if op_of(graph, node).is_some_and(|op| op.starts_with("StackPop") || op == "TensorListPopBack") {
             let holder = holder_of(graph, *inputs_of(graph, node).first()?)?;
             let pushes = graph.node_ids().filter_map(|node| {
                 let (handle, value) = keeps(graph, node)?;
-                (holder_of(graph, handle) == Some(holder)).then_some(value)
+                (holder_of(graph, handle?) == Some(holder)).then_some(value)
             });
             let pushed: Vec<TensorId> = pushes.collect();
             let &[value] = &*pushed else { return None };
@@ -354,7 +394,7 @@ impl Frames {
 fn counts_up(analysis: &Analysis, counter: TensorId) -> Option<(i64, u64)> {
     let graph = analysis.graph;
     let (first, back) = carried(graph, counter)?;
-    let next = graph.producer(back);
+    let next = graph.producer(body(graph, back));
     let (sum, true) = (inputs_of(graph, next), matches!(op_of(graph, next)?, "Add" | "AddV2")) else {
         return None;
     };
@@ -377,7 +417,7 @@ fn counts_up(analysis: &Analysis, counter: TensorId) -> Option<(i64, u64)> {
 /// What a loop's counter begins with, if it goes down by one in each iteration.
 fn counts_down_from(graph: &Graph, counter: TensorId) -> Option<TensorId> {
     let (first, back) = carried(graph, counter)?;
-    let next = graph.producer(back);
+    let next = graph.producer(body(graph, back));
     let inputs = inputs_of(graph, next);
     let goes_down = op_of(graph, next)? == "Sub"
         && inputs.first().is_some_and(|&one| graph.producer(body(graph, one)) == graph.producer(counter));
@@ -395,6 +435,18 @@ fn carried(graph: &Graph, merge: TensorId) -> Option<(TensorId, TensorId)> {
     let is_loop = op_of(graph, graph.producer(first))? == "Enter"
         && op_of(graph, graph.producer(back))? == "NextIteration";
     is_loop.then(|| Some((source(first)?, source(back)?)))?
+}
+
+/// What a tensor was before it was led into loops that carry it around as it is.
+fn began_with(graph: &Graph, mut tensor: TensorId) -> TensorId {
+    for _ in 0..DEEPEST {
+        let Some((first, back)) = carried(graph, tensor) else { break };
+        if graph.producer(body(graph, back)) != graph.producer(body(graph, tensor)) {
+            break;
+        }
+        tensor = first;
+    }
+    tensor
 }
 
 /// The loop's variable that a body's tensor is, behind `Switch` and `Identity`.

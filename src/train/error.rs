@@ -21,6 +21,14 @@ pub enum TrainError {
     /// Nothing says what a step runs.
     #[error("names no train op: give --train-op NAME, or --loss TENSOR if fetching that trains")]
     NoTrainOp,
+    /// A function that no op of the file's graph calls.
+    #[error(
+        "nothing in the file's graph calls the function {function:?}: give it a signature, as          tf.saved_model.save(…, signatures={{\"train\": step}}) does, and name that with --signature"
+    )]
+    NoCall {
+        /// The function.
+        function: String,
+    },
     /// Variables that nothing initializes.
     #[error(
         "has {variables} variables, such as {example:?}, and names no way to initialize them: give --init-op NAME or \

@@ -57,8 +57,8 @@ pub fn only_what_trains(
     graph: &Graph,
     recipe: &Recipe,
 ) -> Result<Vec<u8>, prost::DecodeError> {
-    let variables =
-        recipe.variables.iter().flat_map(|variable| [&variable.initializer, &variable.initial_value]);
+    let initial = recipe.variables.iter().filter_map(|variable| variable.initial.as_ref());
+    let variables = initial.flat_map(|initial| [&initial.initializer, &initial.value]);
     let ops = [&recipe.init_ops, &recipe.table_init_ops, &recipe.train_ops].into_iter().flatten();
     let wanted: HashSet<&str> = ops
         .chain(&recipe.loss)

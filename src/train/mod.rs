@@ -1,6 +1,7 @@
 //! Training a graph: what to run and feed, and on which device.
 //!
-//! * [`Recipe`] finds the ops of a step, of initialization and of checkpoints in what a file says of its graph.
+//! * [`Recipe`] finds the ops of a step, of initialization and of checkpoints in what a file says of its graph; [`CalledStep`] does so
+//!   where the step is a function.
 //! * [`FeedSpec`] and [`Feeds`] make the values of placeholders.
 //! * [`DeviceChoice`] says where a graph runs, and [`SoftGpu`] is the software GPU of this project.
 //! * [`GrapplerMemory`] has TensorFlow's own memory optimizer rewrite a graph.
@@ -10,6 +11,7 @@
 //!   [`newest`] from which checkpoint to go on.
 //! * [`OutOfMemory`] takes apart what TensorFlow says when memory runs out.
 
+mod called;
 mod checkpoints;
 mod cluster;
 mod device;
@@ -27,6 +29,7 @@ mod softgpu;
 mod stats;
 mod worker_graph;
 
+pub use called::CalledStep;
 pub use checkpoints::newest;
 pub use cluster::{Cluster, ClusterError};
 pub use device::{DeviceChoice, ParseDeviceError};
@@ -38,7 +41,7 @@ pub use host::HostMemory;
 pub use link::{Direction, Link, LinkError, Sample};
 pub use oom::OutOfMemory;
 pub use peers::{Presence, ask};
-pub use recipe::{Asked, Recipe, Saver, TrainRun, Variable};
+pub use recipe::{Asked, Initial, Recipe, Saver, TrainRun, Variable};
 pub use softgpu::{SoftGpu, SoftGpuError};
 pub use softgpu_interface::{CopyCounters, Counters};
 pub use stats::{Intervals, Percentiles};

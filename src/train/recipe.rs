@@ -30,12 +30,19 @@ pub struct Asked {
 pub struct Variable {
     /// Its op.
     pub name: String,
-    /// The tensor that the initializer assigns.
-    pub initial_value: String,
-    /// The op that assigns it.
-    pub initializer: String,
+    /// How it gets its first value; none if only a checkpoint has it.
+    pub initial: Option<Initial>,
     /// The tensor that reads it.
     pub snapshot: String,
+}
+
+/// How a variable gets its first value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Initial {
+    /// The tensor that is assigned.
+    pub value: String,
+    /// The op that assigns it.
+    pub initializer: String,
 }
 
 /// The ops by which a graph writes and reads checkpoints.
@@ -150,7 +157,8 @@ impl Recipe {
     /// Without an op that initializes all: those of the listed variables, or else those called as TensorFlow calls them.
     fn initializers(&self, graph: &Graph, names: &Names) -> Vec<String> {
         if !self.variables.is_empty() {
-            return self.variables.iter().map(|variable| variable.initializer.clone()).collect();
+            let initial = self.variables.iter().filter_map(|variable| variable.initial.as_ref());
+            return initial.map(|initial| initial.initializer.clone()).collect();
         }
         let is_no_op = |name: &&str| names.0.get(name).is_some_and(|&node| graph.op(node).name() == "NoOp");
         if let Some(init) = ["init", "global_variables_initializer"].into_iter().find(is_no_op) {
@@ -273,7 +281,7 @@ fn variable_nodes(graph: &Graph) -> impl Iterator<Item = NodeId> {
 }
 
 /// A tensor's name with its output.
-fn with_output(name: &str) -> String {
+pub(super) fn with_output(name: &str) -> String {
     if name.contains(':') { name.to_string() } else { format!("{name}:0") }
 }
 
@@ -290,14 +298,16 @@ fn variables(meta_graph: &MetaGraphDef) -> Vec<Variable> {
     decoded
         .map(|def| Variable {
             name: op_name(&def.variable_name).to_string(),
-            initial_value: def.initial_value_name,
-            initializer: op_name(&def.initializer_name).to_string(),
+            initial: Some(Initial {
+                value: def.initial_value_name,
+                initializer: op_name(&def.initializer_name).to_string(),
+            }),
             snapshot: def.snapshot_name,
         })
         .collect()
 }
 
-fn saver(meta_graph: &MetaGraphDef) -> Option<Saver> {
+pub(super) fn saver(meta_graph: &MetaGraphDef) -> Option<Saver> {
     let saver = meta_graph.saver_def.as_ref().filter(|saver| !saver.filename_tensor_name.is_empty())?;
     Some(Saver {
         filename: with_output(&saver.filename_tensor_name),

@@ -15,5 +15,6 @@ mod host;
 mod link;
 mod plans;
 mod program;
+mod signatures;
 mod sweep;
 mod weights;

@@ -45,6 +45,12 @@ enum Kind {
 fn kind(op: &OpDef, kernel: &KernelDef) -> Option<Kind> {
     let on_host = |dtype: i32| dtype == STRING || dtype == VARIANT;
     let state = |arg: &ArgDef| arg.is_ref || arg.dtype == RESOURCE;
+    // What is done with a list of tensors is done with each of its tensors, which lie in device memory: the CPU's kernel makes the new
+    // ones there too. (The ops that make and change lists have kernels for any device.)
+    let of_variants = kernel.constraint.iter().any(|constraint| constraint.types() == [VARIANT]);
+    if of_variants && matches!(op.name.as_str(), "AddN" | "ZerosLike") {
+        return Some(Kind::Native);
+    }
     // Strings and variants do not survive a copy of their bytes; functions would run in the wrong place.
     if op.input_arg.iter().chain(&op.output_arg).any(|arg| on_host(arg.dtype))
         || kernel.constraint.iter().flat_map(|c| c.types()).any(|&t| on_host(t) || t == RESOURCE)

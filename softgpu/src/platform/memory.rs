@@ -148,7 +148,20 @@ pub(super) extern "C" fn memcpy_dtod(
     bytes: u64,
     status: Option<&TfStatus>,
 ) {
-    guard(status, || enqueue(stream, Engine::CopyOnDevice, address(to.as_deref())?, address(from)?, bytes));
+    guard(status, || {
+        enqueue(stream, Engine::CopyOnDevice, address(to.as_deref())?, address(from)?, bytes)?;
+        finish(stream)
+    });
+}
+
+/// Waits for what a stream was just given to do within the device.
+///
+/// TensorFlow's kernels for any device (those of `TensorList…` are such) fill tensors from the host without a look at the stream. On it
+/// a copy may still be waiting to read memory that has been freed in the meantime and is filled anew: kernels of a real GPU would
+/// be in line behind it. Ours run when they are called, so these copies and fills do too.
+fn finish(stream: Option<&Stream>) -> Result<(), Fault> {
+    required(stream, "stream")?.drain();
+    Ok(())
 }
 
 pub(super) extern "C" fn sync_memcpy_dtoh(
@@ -206,7 +219,7 @@ pub(super) extern "C" fn memset(
             unsafe { std::ptr::write_bytes(to as *mut u8, value, bytes as usize) };
             Ok(())
         });
-        Ok(())
+        finish(stream)
     });
 }
 
@@ -225,6 +238,6 @@ pub(super) extern "C" fn memset32(
             unsafe { std::slice::from_raw_parts_mut(to as *mut u32, bytes as usize / 4) }.fill(value);
             Ok(())
         });
-        Ok(())
+        finish(stream)
     });
 }

@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, SweepArgs, SweepSpec, TflmsArgs, Verbosity};
+use tf_lms::cli::{
+    BudgetArgs, GraphArgs, ManualArgs, ModelArgs, StepArgs, SweepArgs, SweepSpec, TflmsArgs, Verbosity,
+};
 use tf_lms::train::{Asked, DeviceChoice, FeedSpec, GrapplerMemory};
+use tf_lms::{Error, Model};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,6 +36,9 @@ Examples:
 
   How fast a GPU and the host copy to each other:
       lms-train --measure-link --device gpu
+
+  Train a SavedModel of TensorFlow 2 by its signature, from the values that it was saved with; arguments are fed by name:
+      lms-train saved_model --signature train --feed y=randint:0:10 --compare
 
   Train on a GPU with a batch of 8, and keep a checkpoint every 100 steps:
       lms-train model.meta --device gpu --batch-size 8 --steps 1000 --save run/model --save-every 100
@@ -153,6 +159,9 @@ pub struct Args {
     pub graph: GraphArgs,
 
     #[command(flatten)]
+    pub step: StepArgs,
+
+    #[command(flatten)]
     pub tflms: TflmsArgs,
 
     #[command(flatten)]
@@ -183,6 +192,14 @@ impl Args {
             Task::MeasureLink
         } else {
             Task::Train
+        }
+    }
+
+    /// Reads the model. Its graph is that of the function that is its step, if it has one and no op was named instead.
+    pub fn read_model(&self) -> Result<Model, Error> {
+        match self.graph.train_ops.is_empty() {
+            true => self.model.read_step(&self.graph, &self.step),
+            false => self.model.read(&self.graph),
         }
     }
 

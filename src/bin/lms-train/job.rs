@@ -10,10 +10,13 @@ use tf_lms::format::{Encoding, Source};
 use tf_lms::graph::Graph;
 use tf_lms::order::Placement;
 use tf_lms::plan::{Draft, TensorSwap, Traffic, traffic};
-use tf_lms::train::{Asked, DeviceChoice, Feeds, Recipe, only_what_trains};
+use tf_lms::train::{Asked, CalledStep, DeviceChoice, Feeds, Recipe, only_what_trains};
 use tf_lms::{Analysis, Model, Plan};
 
 use crate::args::Args;
+
+/// What the names of swap-ins begin with.
+pub const SWAP_IN: &str = "lms/swap_in/";
 
 /// All that is to be run.
 pub struct Job {
@@ -51,15 +54,28 @@ pub struct Planned {
 
 impl Job {
     pub fn prepare(args: &Args) -> anyhow::Result<Job> {
-        let model = args.model.read(&args.graph)?;
+        let model = args.read_model()?;
         let name = model.name().to_string();
         let graph = model.graph()?;
         let own_checkpoint = own_checkpoint(&model);
         let asked = Asked { restore: args.restore.is_some() || own_checkpoint.is_some(), ..args.asked() };
-        let mut recipe = Recipe::find(&graph, model.meta_graph(), &asked).with_context(|| name.clone())?;
+        let called = match model.step_function() {
+            Some(flat) => Some(
+                CalledStep::find(&model.file_graph()?, model.meta_graph(), flat, &asked)
+                    .with_context(|| name.clone())?,
+            ),
+            None => None,
+        };
+        let mut recipe = match &called {
+            Some(called) => called.recipe.clone(),
+            None => Recipe::find(&graph, model.meta_graph(), &asked).with_context(|| name.clone())?,
+        };
         let shapes = args.graph.given_shapes().resolve(&graph).with_context(|| name.clone())?;
-        let feeds =
+        let mut feeds =
             Feeds::make(&graph, &recipe, &args.feeds, &shapes, args.seed).with_context(|| name.clone())?;
+        if let Some(called) = &called {
+            feeds.0 = called.renamed(feeds.0);
+        }
         let mut original = model.file().graph_def().to_vec();
         if args.grappler_memory.is_some() {
             if own_checkpoint.is_some() {
@@ -116,13 +132,21 @@ fn rewrite(args: &Args, model: &Model, graph: &Graph) -> anyhow::Result<Rewritte
     let checked = rewritten.check(&args.graph.train_ops);
     let checked = checked.context("the rewrite failed its check, nothing was run")?;
     let output = checked.model();
-    let swap_ins = (0..output.nodes().len()).map(|node| output.nodes().name(node).to_string());
     Ok(Rewritten {
         graph_def: output.graph_def().to_vec(),
         planned: Planned::of(&plan, &analysis)?,
-        swap_ins: swap_ins.filter(|name| name.starts_with("lms/swap_in/")).collect(),
+        swap_ins: swap_ins(output)?,
         host_ops: plan.host_ops,
     })
+}
+
+/// The names of the swap-ins of a graph, in its functions too.
+fn swap_ins(output: &tf_lms::format::Model) -> anyhow::Result<Vec<String>> {
+    let functions = output.functions()?;
+    let bodies = functions.iter().map(|function| output.function_nodes(function));
+    let all = [output.nodes()].into_iter().chain(bodies);
+    let names = all.flat_map(|nodes| (0..nodes.len()).map(move |node| nodes.name(node).to_string()));
+    Ok(names.filter(|name| name.starts_with(SWAP_IN)).collect())
 }
 
 impl Planned {

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use tf_lms::cli::Failure;
 use tf_lms::proto::tensorflow::RunMetadata;
 use tf_lms::runtime::{Feed, Session, SessionError, Step, Tensor};
-use tf_lms::train::{Counters, HostMemory, OutOfMemory, SoftGpu, TrainRun};
+use tf_lms::train::{Counters, HostMemory, Initial, OutOfMemory, SoftGpu, TrainRun};
 
 use crate::args::Args;
 use crate::job::Job;
@@ -160,12 +160,14 @@ pub fn initialize(context: &Context, session: &Session) -> anyhow::Result<()> {
     };
     let restored: Option<&Path> =
         args.restore.as_deref().or(job.own_checkpoint.as_deref().filter(|_| !recipe.initializes()));
-    match (wishes.initial, restored) {
-        (Some(values), _) => {
-            let names = recipe.variables.iter().map(|variable| variable.initial_value.as_str());
+    // Where a checkpoint alone has the first values, it has them for both.
+    let initial: Option<Vec<&Initial>> =
+        recipe.variables.iter().map(|variable| variable.initial.as_ref()).collect();
+    match (wishes.initial.zip(initial), restored) {
+        (Some((values, initial)), _) => {
+            let names = initial.iter().map(|initial| initial.value.as_str());
             let feeds: Vec<(&str, &Tensor)> = names.zip(values).collect();
-            let ops: Vec<&str> =
-                recipe.variables.iter().map(|variable| variable.initializer.as_str()).collect();
+            let ops: Vec<&str> = initial.iter().map(|initial| initial.initializer.as_str()).collect();
             session.run(&feeds, &[], &ops).map_err(explain)?;
         }
         (None, Some(prefix)) => {

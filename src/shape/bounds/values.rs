@@ -7,7 +7,7 @@ use prost::Message;
 
 use super::{Bounds, axis_of};
 use crate::dtype::DataType;
-use crate::graph::{NodeId, TensorId};
+use crate::graph::{Graph, NodeId, TensorId};
 use crate::proto::tensorflow::attr_value::Value as AttrKind;
 use crate::proto::tensorflow::{AttrValue, TensorProto};
 
@@ -84,7 +84,13 @@ fn made_by(bounds: &mut Bounds, node: NodeId, tensor: TensorId) -> Option<Vec<Va
     match op {
         "Const" => constant(bounds, node),
         "Identity" | "StopGradient" | "PreventGradient" | "Snapshot" | "Reshape" | "ExpandDims"
-        | "Squeeze" | "Enter" | "Cast" => bounds.values(node, 0),
+        | "Squeeze" | "Enter" | "Exit" | "Switch" | "Cast"
+            if output == 0 || op == "Switch" =>
+        {
+            bounds.values(node, 0)
+        }
+        // What a loop carries around as it is has the value that it began with.
+        "Merge" if output == 0 && is_carried_unchanged(bounds.graph, node) => bounds.values(node, 0),
         "Shape" => shape(bounds, node, 0),
         "ShapeN" => shape(bounds, node, output),
         "Size" => {
@@ -159,6 +165,29 @@ fn made_by(bounds: &mut Bounds, node: NodeId, tensor: TensorId) -> Option<Vec<Va
         }
         _ => None,
     }
+}
+
+/// Whether a `Merge` belongs to a loop whose body hands on what it got: from the `Switch` behind it to its own second input.
+fn is_carried_unchanged(graph: &Graph, merge: NodeId) -> bool {
+    let input = |node: NodeId, slot: usize| {
+        let tensor = *graph.data_inputs(node).get(slot)?;
+        let from = graph.producer(tensor);
+        (from.index() < graph.len()).then_some(from)
+    };
+    let Some(mut node) = input(merge, 1).filter(|&next| graph.op(next).name() == "NextIteration") else {
+        return false;
+    };
+    for _ in 0..DEEPEST {
+        let Some(from) = input(node, 0) else { return false };
+        if from == merge {
+            return true;
+        }
+        match graph.op(from).name() {
+            "Identity" | "Switch" => node = from,
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// The sizes of an input.

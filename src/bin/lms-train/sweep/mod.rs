@@ -52,7 +52,7 @@ pub fn sweep(args: &Args, spec: &SweepSpec) -> anyhow::Result<()> {
     }
     let ground = Ground::of(args)?;
     let profile = ground.profile(args)?;
-    let model = args.model.read(&args.graph)?;
+    let model = args.read_model()?;
     let graph = model.graph()?;
     let sizes = Sizes::of(args, spec, &graph)?;
     let (mut file, kept) = open_file(args, &graph, &ground)?;

@@ -1,0 +1,163 @@
+//! A step that is a function: the op of the file's graph that calls it, what is fed there and what is fetched.
+//!
+//! Such a file is a SavedModel of TensorFlow 2. The values of its variables are in its checkpoint, which a function of the file restores,
+//! and a function saves them again. What a session runs is the op at the graph's top level for which a signature stands: so the file is
+//! trained as it is, or with the one function rewritten.
+
+use std::collections::HashMap;
+
+use super::recipe::{Asked, Recipe, TrainRun, Variable, saver, with_output};
+use super::{Fed, TrainError};
+use crate::flatten::Flat;
+use crate::format::op_name;
+use crate::graph::{Graph, NodeId};
+use crate::proto::tensorflow::tensor_info::Encoding;
+use crate::proto::tensorflow::{MetaGraphDef, SignatureDef};
+
+/// The signature that TensorFlow 2 keeps for what is to be run after the variables are restored: tables are filled there.
+const INIT_SIGNATURE: &str = "__saved_model_init_op";
+
+/// How a file's graph runs a step that is a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CalledStep {
+    /// What to run.
+    pub recipe: Recipe,
+    /// For each argument that is fed the name of its node in the flat graph, which is the argument's, and that of the file's placeholder.
+    pub feeds: Vec<(String, String)>,
+}
+
+impl CalledStep {
+    /// Finds the call. `graph` is the file's, `flat` the function.
+    ///
+    /// # Errors
+    ///
+    /// If nothing at the top level calls the function, or it has no such output as is asked for.
+    pub fn find(
+        graph: &Graph,
+        meta_graph: Option<&MetaGraphDef>,
+        flat: &Flat,
+        asked: &Asked,
+    ) -> Result<CalledStep, TrainError> {
+        let calls = |node: &NodeId| {
+            graph.attrs(*node).function("f").is_some_and(|called| called == flat.function)
+                || graph.op(*node).name() == flat.function
+        };
+        let call = graph.node_ids().find(calls);
+        let call = call.ok_or_else(|| TrainError::NoCall { function: flat.function.clone() })?;
+        let name = graph.name(call).to_string();
+        let feeds = fed_arguments(graph, call, flat);
+        let signature = meta_graph.and_then(|meta_graph| signature_of(meta_graph, &name));
+        let loss = loss(&name, signature, flat, asked)?;
+        let saver = meta_graph.and_then(saver);
+        let restored = saver.as_ref().and_then(|saver| {
+            let restore = saver.restore.as_str();
+            graph.node_ids().find(|&node| graph.name(node) == restore)
+        });
+        let init = meta_graph.and_then(|meta_graph| {
+            let signature = meta_graph.signature_def.get(INIT_SIGNATURE)?;
+            Some(op_name(tensor_of(signature.outputs.values().next()?)?).to_string())
+        });
+        let recipe = Recipe {
+            train_ops: vec![name.clone()],
+            runs: vec![TrainRun { train_ops: vec![name], fetches_loss: loss.is_some() }],
+            loss,
+            placeholders: feeds.iter().map(|(argument, _)| argument.clone()).collect(),
+            table_init_ops: init.into_iter().collect(),
+            variables: restored.map(|restore| variables(graph, restore)).unwrap_or_default(),
+            saver,
+            ..Recipe::default()
+        };
+        if !asked.restore
+            && let Some(first) = graph.node_ids().find(|&node| graph.op(node).name() == "VarHandleOp")
+        {
+            let variables = graph.node_ids().filter(|&node| graph.op(node).name() == "VarHandleOp").count();
+            return Err(TrainError::NoInit { variables, example: graph.name(first).to_string() });
+        }
+        Ok(CalledStep { recipe, feeds })
+    }
+
+    /// The same values under the names that the file's graph has for what is fed.
+    pub fn renamed(&self, fed: Vec<Fed>) -> Vec<Fed> {
+        let names: HashMap<&str, &str> =
+            self.feeds.iter().map(|(argument, name)| (argument.as_str(), name.as_str())).collect();
+        let renamed = fed.into_iter().filter_map(|fed| {
+            let name = names.get(fed.name.as_str())?.to_string();
+            Some(Fed { name, ..fed })
+        });
+        renamed.collect()
+    }
+}
+
+/// The arguments that are placeholders, in the function and at the top level.
+fn fed_arguments(graph: &Graph, call: NodeId, flat: &Flat) -> Vec<(String, String)> {
+    let nodes = flat.model.nodes();
+    let is_fed: HashMap<&str, bool> =
+        (0..nodes.len()).map(|node| (nodes.name(node), nodes.op(node) == "Placeholder")).collect();
+    let pairs = flat.arguments.iter().zip(graph.data_inputs(call));
+    let fed = pairs.filter_map(|((node, _), &input)| {
+        let from = graph.producer(input);
+        let is_placeholder = from.index() < graph.len() && graph.op(from).name() == "Placeholder";
+        let is_fed = is_fed.get(node.as_str()) == Some(&true);
+        (is_placeholder && is_fed).then(|| (node.clone(), graph.name(from).to_string()))
+    });
+    fed.collect()
+}
+
+fn tensor_of(info: &crate::proto::tensorflow::TensorInfo) -> Option<&str> {
+    match &info.encoding {
+        Some(Encoding::Name(name)) => Some(name),
+        _ => None,
+    }
+}
+
+/// The signature whose outputs an op makes.
+fn signature_of<'m>(meta_graph: &'m MetaGraphDef, op: &str) -> Option<&'m SignatureDef> {
+    let makes = |signature: &&SignatureDef| {
+        signature.outputs.values().any(|info| tensor_of(info).is_some_and(|tensor| op_name(tensor) == op))
+    };
+    meta_graph.signature_def.values().find(makes)
+}
+
+/// The output that is the loss: what was asked for, by its name in the signature or the function, or as a tensor; else the one called
+/// `loss`, else the only one.
+fn loss(
+    call: &str,
+    signature: Option<&SignatureDef>,
+    flat: &Flat,
+    asked: &Asked,
+) -> Result<Option<String>, TrainError> {
+    let of_signature = |name: &str| Some(with_output(tensor_of(signature?.outputs.get(name)?)?));
+    let of_function = |name: &str| {
+        let index = flat.returns.iter().position(|(_, returned)| returned == name)?;
+        Some(format!("{call}:{index}"))
+    };
+    let named = |name: &str| of_signature(name).or_else(|| of_function(name));
+    match &asked.loss {
+        Some(wanted) if op_name(wanted) == call => Ok(Some(with_output(wanted))),
+        Some(wanted) => named(wanted).map(Some).ok_or_else(|| TrainError::NoSuchName {
+            what: "output of the step",
+            name: wanted.clone(),
+            given_by: "--loss".to_string(),
+            near: signature.map(|signature| signature.outputs.keys().cloned().collect()).unwrap_or_default(),
+        }),
+        None => Ok(named("loss").or_else(|| (flat.returns.len() == 1).then(|| format!("{call}:0")))),
+    }
+}
+
+/// The variables that the file's function restores, with an op that reads each.
+fn variables(graph: &Graph, restore: NodeId) -> Vec<Variable> {
+    let mut reads: HashMap<NodeId, NodeId> = HashMap::new();
+    for node in graph.node_ids().filter(|&node| graph.op(node).name() == "ReadVariableOp") {
+        if let Some(&handle) = graph.data_inputs(node).first() {
+            reads.entry(graph.producer(handle)).or_insert(node);
+        }
+    }
+    let handles = graph.data_inputs(restore).iter().map(|&input| graph.producer(input));
+    let known = handles.filter(|handle| handle.index() < graph.len());
+    let variable = |handle: NodeId| {
+        let read = *reads.get(&handle)?;
+        let snapshot = format!("{}:0", graph.name(read));
+        Some(Variable { name: graph.name(handle).to_string(), initial: None, snapshot })
+    };
+    known.filter_map(variable).collect()
+}
