@@ -81,6 +81,11 @@ impl Context<'_> {
     /// An error of TensorFlow's. When memory ran out: also which tensor, and what to try.
     pub fn explain(&self, error: SessionError, what: &str) -> anyhow::Error {
         let name = &self.job.name;
+        if let Some(of_another) =
+            self.setup.workers.as_ref().filter(|_| !error.is_out_of_memory()).and_then(|workers| workers.blame(&error, what))
+        {
+            return of_another;
+        }
         if !error.is_out_of_memory() {
             return anyhow::Error::new(error).context(format!("{name}: {what}"));
         }
@@ -127,8 +132,7 @@ pub fn train_into(
     wishes: &Wishes,
 ) -> anyhow::Result<()> {
     let context = Context { args, setup, job, wishes };
-    let session =
-        Session::new(setup.tensorflow, graph_def, &setup.config).with_context(|| job.name.clone())?;
+    let session = setup.session(graph_def).with_context(|| job.name.clone())?;
     initialize(&context, &session)?;
     if wishes.variables {
         trained.first =
@@ -136,6 +140,9 @@ pub fn train_into(
     }
     let feeds = context.feeds(&session)?;
     steps::run(&context, &session, &context.runs(&session)?, &feeds, trained)?;
+    if let Some(workers) = &setup.workers {
+        workers.end(&session);
+    }
     if wishes.variables {
         trained.last =
             variables(&session, job).map_err(|error| context.explain(error, "reading the variables"))?;
@@ -177,7 +184,13 @@ pub fn initialize(context: &Context, session: &Session) -> anyhow::Result<()> {
         (None, None) => run_all()?,
     }
     let tables: Vec<&str> = recipe.table_init_ops.iter().map(String::as_str).collect();
-    run(&tables)
+    run(&tables)?;
+    match &context.setup.workers {
+        Some(workers) => workers
+            .begin(session)
+            .map_err(|error| context.explain(error, "giving all workers the variables of worker 0")),
+        None => Ok(()),
+    }
 }
 
 fn variables(session: &Session, job: &Job) -> Result<Vec<Tensor>, SessionError> {
