@@ -1,5 +1,6 @@
 //! From the files and flags to the graphs that run.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -8,7 +9,7 @@ use tf_lms::cli::{Failure, plan_for_budget};
 use tf_lms::format::{Encoding, Source};
 use tf_lms::graph::{Graph, NodeId};
 use tf_lms::order::Placement;
-use tf_lms::plan::{DataParallel, Draft, MEAN_LOSS, TensorSwap, Traffic, WORKERS, traffic};
+use tf_lms::plan::{BROADCAST, DataParallel, Draft, MEAN_LOSS, TensorSwap, Traffic, WORKERS, traffic};
 use tf_lms::train::{
     Asked, CalledStep, DeviceChoice, FeedSpec, Feeds, Recipe, TrainError, Values, only_what_trains,
 };
@@ -32,6 +33,8 @@ pub struct Job {
     pub own_checkpoint: Option<PathBuf>,
     /// What all workers do together in a step.
     pub reduced: Option<Reduced>,
+    /// The tensors that read what must be the same on all workers.
+    pub common: Vec<String>,
 }
 
 /// What a worker gives the others in a step.
@@ -123,6 +126,7 @@ impl Job {
         }
         let reduced = if model.is_parallel() { Some(Reduced::of(args, model, &graph)?) } else { None };
         let parallel = parallelized.as_ref().map(|(_, parallel)| parallel);
+        let common = common(&graph, &recipe);
         let rewritten = match args.rewrites() || parallel.is_some() {
             true => Some(rewrite(args, (&read, model), &graph, parallel, given)?),
             false => None,
@@ -130,7 +134,7 @@ impl Job {
         if let Some(rewritten) = rewritten.as_ref().filter(|rewritten| !rewritten.host_ops.is_empty()) {
             recipe.initialize_last(&graph, &rewritten.host_ops);
         }
-        Ok(Job { name, original, rewritten, recipe, feeds, own_checkpoint, reduced })
+        Ok(Job { name, original, rewritten, recipe, feeds, own_checkpoint, reduced, common })
     }
 
     /// The graph to train.
@@ -159,6 +163,19 @@ fn parallelize(
         return Err(Failure::Usage.error("the plan is for one worker: make one with lms-rewrite --data-parallel --plan-out"));
     }
     Ok(found)
+}
+
+/// What reads the variables that the file lists and all workers are given.
+fn common(graph: &Graph, recipe: &Recipe) -> Vec<String> {
+    let is_read = |node: &NodeId| {
+        let name = graph.name(*node);
+        name.starts_with(BROADCAST) && name.ends_with("/read")
+    };
+    let reads = graph.node_ids().filter(is_read);
+    let variables = reads.filter_map(|read| graph.data_inputs(read).first());
+    let given: HashSet<&str> = variables.map(|&variable| graph.name(graph.producer(variable))).collect();
+    let listed = recipe.variables.iter().filter(|variable| given.contains(variable.name.as_str()));
+    listed.map(|variable| variable.snapshot.clone()).collect()
 }
 
 /// The values of placeholders for this worker: its part of the data, and settings (which are single numbers) as all have them.

@@ -39,6 +39,9 @@ pub struct Report {
     /// What a worker gives the others in a step.
     #[serde(skip_serializing_if = "Option::is_none")]
     reduced: Option<Reduced>,
+    /// A digest of the variables, which must be the same on all workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variables_digest: Option<String>,
     /// In the mean of all GPUs.
     pub busy: Option<Busy>,
     /// Of each software GPU, if there are several.
@@ -125,6 +128,7 @@ impl Report {
             traffic: Traffic::sum(&gpus),
             plan: job.rewritten.as_ref().map(|rewritten| rewritten.planned),
             reduced: job.reduced,
+            variables_digest: trained.common.clone(),
             swapins_kept: metadata
                 .zip(job.rewritten.as_ref())
                 .map(|(metadata, rewritten)| inspect::kept(metadata, &rewritten.swap_ins)),

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use tf_lms::cli::Failure;
 use tf_lms::proto::tensorflow::RunMetadata;
 use tf_lms::runtime::{Feed, Session, SessionError, Step, Tensor};
-use tf_lms::train::{Counters, HostMemory, Initial, OutOfMemory, SoftGpu, TrainRun};
+use tf_lms::train::{Counters, HostMemory, Initial, OutOfMemory, SoftGpu, TrainRun, digest};
 
 use crate::args::Args;
 use crate::job::Job;
@@ -35,6 +35,8 @@ pub struct Trained {
     /// The checkpoint that was written last.
     pub saved: Option<String>,
     pub interrupted: bool,
+    /// A digest of what must be the same on all workers.
+    pub common: Option<String>,
 }
 
 /// What only some runs want.
@@ -141,6 +143,11 @@ pub fn train_into(
     let feeds = context.feeds(&session)?;
     steps::run(&context, &session, &context.runs(&session)?, &feeds, trained)?;
     if let Some(workers) = &setup.workers {
+        let names: Vec<&str> = job.common.iter().map(String::as_str).collect();
+        if !names.is_empty() {
+            let values = session.run(&[], &names, &[]);
+            trained.common = Some(digest(&values.map_err(|error| context.explain(error, "reading the variables"))?));
+        }
         workers.end(&session);
     }
     if wishes.variables {

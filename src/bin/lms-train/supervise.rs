@@ -45,6 +45,8 @@ struct Together {
     examples_per_second: Option<f64>,
     /// Of the slowest, which all wait for.
     steps_per_second: Option<f64>,
+    /// A digest of the variables of the file, which are the same on all workers.
+    variables_digest: Option<Value>,
     /// What each worker gives in a step.
     reduced_bytes: Option<u64>,
     /// The mean of all workers, if the file names a loss.
@@ -66,7 +68,10 @@ pub fn supervise(args: &Args) -> anyhow::Result<()> {
     let mut restarts = 0;
     loop {
         match round(args, workers, restarts)? {
-            Ok(each) => return print(args, &Together::of(each, restarts)),
+            Ok(each) => {
+                check_same(&each)?;
+                return print(args, &Together::of(each, restarts));
+            }
             Err(failed) => {
                 let is_last = restarts >= args.cluster.restarts || !matches!(failed.failure, Failure::OtherWorker);
                 if is_last {
@@ -79,6 +84,18 @@ pub fn supervise(args: &Args) -> anyhow::Result<()> {
                 }
             }
         }
+    }
+}
+
+/// All workers must end with the same variables, to the bit.
+fn check_same(each: &[Value]) -> anyhow::Result<()> {
+    let digest = |report: &Value| report["variables_digest"].as_str().map(str::to_string);
+    let first = each.first().and_then(digest);
+    match each.iter().position(|report| digest(report) != first) {
+        None => Ok(()),
+        Some(other) => Err(anyhow::anyhow!(
+            "workers 0 and {other} ended with other variables, so what they computed is worth nothing: were they fed other settings?"
+        )),
     }
 }
 
@@ -251,6 +268,7 @@ impl Together {
             restarts,
             examples_per_second: rate("examples_per_second").map(|rates| rates.iter().sum()),
             steps_per_second: rate("steps_per_second").map(|rates| rates.into_iter().fold(f64::INFINITY, f64::min)),
+            variables_digest: get("variables_digest"),
             reduced_bytes: first.and_then(|report| report["reduced"]["bytes"].as_u64()),
             losses: get("losses"),
             saved: get("saved"),
