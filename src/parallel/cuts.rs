@@ -141,9 +141,10 @@ impl Ways<'_, '_> {
 
     /// The tensors at the ends of the ways, and the indices of sparse ones.
     fn ends(&self, lengths: &[usize]) -> HashSet<TensorId> {
-        let ends = self.spines.iter().zip(lengths).flat_map(|(spine, &length)| {
-            [Some(spine.tensor(length)), spine.indices].into_iter().flatten()
-        });
+        let ends =
+            self.spines.iter().zip(lengths).flat_map(|(spine, &length)| {
+                [Some(spine.tensor(length)), spine.indices].into_iter().flatten()
+            });
         ends.collect()
     }
 
@@ -171,9 +172,13 @@ impl Ways<'_, '_> {
             let op = graph.op(node).name();
             let is_merge = op == "Merge" && self.merge_is_of_settings(node);
             if !(is_end(op) || is_merge) {
-                return Err(not_understood(node, "it is not known to be linear in the gradient, nor where one begins"));
+                return Err(not_understood(
+                    node,
+                    "it is not known to be linear in the gradient, nor where one begins",
+                ));
             }
-            let adds_up = spine.steps.iter().position(|step| graph.op(step.node).name() == "UnsortedSegmentSum");
+            let adds_up =
+                spine.steps.iter().position(|step| graph.op(step.node).name() == "UnsortedSegmentSum");
             if let Some(at) = adds_up.filter(|&at| at >= length) {
                 return Err(not_understood(
                     spine.steps[at].node,
@@ -230,9 +235,10 @@ impl Ways<'_, '_> {
         let (marks, ends) = (self.remaining(&places), self.ends(&places));
         let mut taken = self.spines.iter().zip(&places).flat_map(|(spine, &length)| &spine.steps[..length]);
         let unclean = taken.any(|step| self.others_marked((&marks, &ends), step))
-            || self.followers.iter().any(|tensor| {
-                is_marked(self.analysis.graph, &marks, *tensor) && !ends.contains(tensor)
-            });
+            || self
+                .followers
+                .iter()
+                .any(|tensor| is_marked(self.analysis.graph, &marks, *tensor) && !ends.contains(tensor));
         if unclean { self.lengths.clone() } else { places }
     }
 
@@ -255,7 +261,8 @@ impl Ways<'_, '_> {
             };
             cut.consumers = of(cut.tensor);
             cut.index_consumers = cut.indices.map(of).unwrap_or_default();
-            let twice = [Some(cut.tensor), cut.indices].into_iter().flatten().find(|&tensor| !taken.insert(tensor));
+            let twice =
+                [Some(cut.tensor), cut.indices].into_iter().flatten().find(|&tensor| !taken.insert(tensor));
             if let Some(tensor) = twice {
                 let (node, update) = (graph.producer(tensor), cut.consumers.iter().next());
                 return Err(ParallelError::NotUnderstood {
@@ -292,7 +299,10 @@ impl Ways<'_, '_> {
         let name = graph.tensor_name(cut.tensor).to_string();
         for tensor in [Some(cut.tensor), cut.indices].into_iter().flatten() {
             if let Some(why) = self.when(tensor) {
-                return Err(ParallelError::Conditional { tensor: graph.tensor_name(tensor).to_string(), why });
+                return Err(ParallelError::Conditional {
+                    tensor: graph.tensor_name(tensor).to_string(),
+                    why,
+                });
             }
         }
         let dtype = graph.output_type(cut.tensor).dtype;
@@ -301,7 +311,11 @@ impl Ways<'_, '_> {
             None => can_reduce(dtype),
             Some(indices) => can_reduce(dtype) && can_gather(dtype) && can_gather(indices),
         };
-        if fits { Ok(()) } else { Err(ParallelError::GradientType { tensor: name, dtype: dtype.to_string() }) }
+        if fits {
+            Ok(())
+        } else {
+            Err(ParallelError::GradientType { tensor: name, dtype: dtype.to_string() })
+        }
     }
 
     /// Why a tensor is not made exactly once in each step; none if it is.

@@ -93,9 +93,7 @@ fn reads_marked(
     // Who waits for an op of a branch does not run if that branch is not taken.
     let waits = || {
         graph.control_inputs(node).iter().any(|&from| {
-            marked(from)
-                && from.index() < graph.len()
-                && analysis.flow.condition(from) != Condition::ALWAYS
+            marked(from) && from.index() < graph.len() && analysis.flow.condition(from) != Condition::ALWAYS
         })
     };
     reads || waits()

@@ -17,7 +17,9 @@ pub enum ParallelError {
     #[error("data-parallel training must know what a step runs: give --train-op NAME")]
     UnknownStep,
     /// Nothing that depends on data is applied to a variable.
-    #[error("a step applies nothing to any variable that depends on data, so there is nothing to reduce: is the train op the right one?")]
+    #[error(
+        "a step applies nothing to any variable that depends on data, so there is nothing to reduce: is the train op the right one?"
+    )]
     NothingTrained,
     /// A device of a certain task.
     #[error("{node:?} is on {device:?}: one file serves all workers, so devices may name no job and no task")]
@@ -72,7 +74,9 @@ pub enum ParallelError {
         dtype: String,
     },
     /// Train ops that have some gradients in common.
-    #[error("several train ops share the gradient {tensor:?} and each have others too, so their reduces have no common order")]
+    #[error(
+        "several train ops share the gradient {tensor:?} and each have others too, so their reduces have no common order"
+    )]
     SharedInPart {
         /// The gradient.
         tensor: String,

@@ -55,10 +55,7 @@ const HOST: &str = "/device:CPU:0";
 /// # Errors
 ///
 /// If it is not known what a step runs, or what becomes of a gradient is not understood.
-pub fn data_parallel(
-    analysis: &Analysis,
-    options: &ParallelOptions,
-) -> Result<DataParallel, ParallelError> {
+pub fn data_parallel(analysis: &Analysis, options: &ParallelOptions) -> Result<DataParallel, ParallelError> {
     if let Some(function) = &analysis.function {
         return Err(ParallelError::Function { function: function.clone() });
     }
@@ -92,9 +89,8 @@ fn check_tasks(graph: &Graph) -> Result<(), ParallelError> {
 /// The variables that steps use.
 fn variables(analysis: &Analysis) -> Result<Vec<String>, ParallelError> {
     let graph = analysis.graph;
-    let of_step = graph
-        .node_ids()
-        .filter(|&node| analysis.step.contains(node) && updates::is_variable(graph, node));
+    let of_step =
+        graph.node_ids().filter(|&node| analysis.step.contains(node) && updates::is_variable(graph, node));
     of_step
         .map(|node| {
             let name = graph.name(node).to_string();

@@ -41,7 +41,8 @@ impl Spine {
         let mut spine = Spine { applied, steps: Vec::new(), indices: None };
         let unique = applied.indices.and_then(|indices| unique_of(graph, indices));
         // Rows that nobody adds up keep the indices that they have.
-        spine.indices = applied.indices.map(|indices| unique.map_or(indices, |unique| graph.data_inputs(unique)[0]));
+        spine.indices =
+            applied.indices.map(|indices| unique.map_or(indices, |unique| graph.data_inputs(unique)[0]));
         let mut at = applied.tensor;
         while let Some(step) = step_back(analysis, marks, choices, at, applied.indices.is_some(), unique) {
             // A loop has no end on this way; the step before led to it.
@@ -81,7 +82,8 @@ pub(super) fn candidates(
     found.retain(|&(slot, _)| inputs.get(slot).is_some_and(|&input| is_marked(graph, marks, input)));
     let changes_shape = matches!(graph.op(node).name(), "Reshape" | "Transpose" | "ExpandDims" | "Squeeze");
     // A factor of one number for a whole tensor is no gradient of it.
-    let has_shape = |slot: usize| changes_shape || shape.is_none() || analysis.shapes.get(inputs[slot]) == shape;
+    let has_shape =
+        |slot: usize| changes_shape || shape.is_none() || analysis.shapes.get(inputs[slot]) == shape;
     if found.iter().any(|&(slot, _)| has_shape(slot)) {
         found.retain(|&(slot, _)| has_shape(slot));
     }
@@ -90,7 +92,9 @@ pub(super) fn candidates(
         let fits = |&(slot, _): &(usize, Effect)| {
             let rank = analysis.shapes.rank(inputs[slot]);
             let other = |(at, &input): (usize, &TensorId)| {
-                at == slot || is_marked(graph, marks, input) || analysis.shapes.rank(input).zip(rank).is_some_and(|(other, rank)| other < rank)
+                at == slot
+                    || is_marked(graph, marks, input)
+                    || analysis.shapes.rank(input).zip(rank).is_some_and(|(other, rank)| other < rank)
             };
             graph.op(node).name() == "Switch" || inputs.iter().enumerate().all(other)
         };
@@ -139,7 +143,5 @@ fn unique_of(graph: &Graph, indices: TensorId) -> Option<NodeId> {
 fn adds_up_rows(graph: &Graph, node: NodeId, unique: Option<NodeId>) -> bool {
     let Some(unique) = unique.filter(|_| graph.op(node).name() == "UnsortedSegmentSum") else { return false };
     let segments = graph.data_inputs(node).get(1);
-    segments.is_some_and(|&segments| {
-        graph.producer(segments) == unique && graph.output_index(segments) == 1
-    })
+    segments.is_some_and(|&segments| graph.producer(segments) == unique && graph.output_index(segments) == 1)
 }

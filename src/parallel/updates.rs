@@ -59,8 +59,17 @@ fn leads_to_variable(graph: &Graph, tensor: TensorId) -> bool {
         if is_variable(graph, node) {
             return true;
         }
-        let passes_on =
-            ["Identity", "Switch", "Enter", "RefSwitch", "RefIdentity", "RefEnter", "Assign", "RefMerge", "Merge"];
+        let passes_on = [
+            "Identity",
+            "Switch",
+            "Enter",
+            "RefSwitch",
+            "RefIdentity",
+            "RefEnter",
+            "Assign",
+            "RefMerge",
+            "Merge",
+        ];
         match graph.data_inputs(node).first() {
             Some(&next) if passes_on.contains(&graph.op(node).name()) => node = graph.producer(next),
             _ => return false,
@@ -78,14 +87,11 @@ pub(super) fn is_assignment(graph: &Graph, node: NodeId) -> bool {
 pub(super) fn find(analysis: &Analysis, marks: &Marks) -> Result<Vec<Applied>, ParallelError> {
     let graph = analysis.graph;
     let mut found = Vec::new();
-    let updates = graph
-        .node_ids()
-        .filter(|&node| analysis.step.contains(node) && may_write(graph, node));
+    let updates = graph.node_ids().filter(|&node| analysis.step.contains(node) && may_write(graph, node));
     for update in updates {
         let op = graph.op(update).name();
         let variables = |&&tensor: &&TensorId| !leads_to_variable(graph, tensor);
-        let inputs: Vec<TensorId> =
-            graph.data_inputs(update).iter().filter(variables).copied().collect();
+        let inputs: Vec<TensorId> = graph.data_inputs(update).iter().filter(variables).copied().collect();
         let mut marked: Vec<TensorId> =
             inputs.iter().copied().filter(|&tensor| is_marked(graph, marks, tensor)).collect();
         marked.dedup();
@@ -120,7 +126,11 @@ pub(super) fn find(analysis: &Analysis, marks: &Marks) -> Result<Vec<Applied>, P
 fn writes(op: &str) -> Writes {
     let plain = op.strip_prefix("Resource").unwrap_or(op);
     match plain {
-        "Assign" | "AssignAdd" | "AssignSub" | "AssignVariableOp" | "AssignAddVariableOp"
+        "Assign"
+        | "AssignAdd"
+        | "AssignSub"
+        | "AssignVariableOp"
+        | "AssignAddVariableOp"
         | "AssignSubVariableOp" => Writes::Dense,
         "ScatterAdd" | "ScatterSub" => Writes::Rows("updates"),
         _ if plain.starts_with("Apply") => Writes::Dense,

@@ -7,8 +7,8 @@ use super::names;
 use crate::format::{AttrEdit, Edits, Model, Nodes};
 use crate::graph::{ControlFlow, Device, Graph, NodeId, RefVariables, TensorId};
 use crate::plan::{
-    InitialValue, NotRecomputable, NotSwappable, Order, Plan, Recomputation, Substitute, Swap, SwapIn, WORKERS,
-    computes_nothing, graph_digest, movable, recomputable, returnable,
+    InitialValue, NotRecomputable, NotSwappable, Order, Plan, Recomputation, Substitute, Swap, SwapIn,
+    WORKERS, computes_nothing, graph_digest, movable, recomputable, returnable,
 };
 use crate::proto::tensorflow::attr_value::{ListValue, Value};
 use crate::proto::tensorflow::{AttrValue, NodeDef};

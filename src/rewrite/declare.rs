@@ -60,7 +60,8 @@ fn shapes_of(
         known.get(name)?.get(output.parse::<usize>().ok()?)?.clone()
     };
     let constant = |slot: usize| node.input.get(slot).and_then(|name| constants.get(name));
-    let length = |shape: Shape| shape.map(|shape| shape.iter().product::<i64>()).filter(|&length| length >= 0);
+    let length =
+        |shape: Shape| shape.map(|shape| shape.iter().product::<i64>()).filter(|&length| length >= 0);
     match node.op.as_str() {
         "NoOp" | "AssignVariableOp" => Vec::new(),
         "Placeholder" => vec![Some(Vec::new())],

@@ -107,7 +107,8 @@ impl Adder<'_> {
     }
 
     fn ints(&mut self, name: &str, values: &[i64], is_list: bool, dtype: DataType) -> String {
-        let dims = if is_list { vec![Dim { size: values.len() as i64, ..Dim::default() }] } else { Vec::new() };
+        let dims =
+            if is_list { vec![Dim { size: values.len() as i64, ..Dim::default() }] } else { Vec::new() };
         let is_long = dtype == DataType::INT64;
         let tensor = TensorProto {
             dtype: dtype.number(),
@@ -116,7 +117,12 @@ impl Adder<'_> {
             int64_val: if is_long { values.to_vec() } else { Vec::new() },
             ..TensorProto::default()
         };
-        self.on_host(name, "Const", Vec::new(), vec![("dtype", kind(dtype)), ("value", Value::Tensor(tensor))])
+        self.on_host(
+            name,
+            "Const",
+            Vec::new(),
+            vec![("dtype", kind(dtype)), ("value", Value::Tensor(tensor))],
+        )
     }
 
     /// What is fed, and the keys of the groups.
@@ -157,7 +163,11 @@ impl Adder<'_> {
             ("Nordering_token", Value::I(0)),
         ];
         if let Some(result) = result {
-            let reduce = [("merge_op", text("Add")), ("final_op", text(result)), ("max_subdivs_per_device", Value::I(-1))];
+            let reduce = [
+                ("merge_op", text("Add")),
+                ("final_op", text(result)),
+                ("max_subdivs_per_device", Value::I(-1)),
+            ];
             attrs.extend(reduce);
         }
         self.node(name, op, device, inputs, attrs)
@@ -174,8 +184,11 @@ impl Adder<'_> {
     ) -> Result<String, RewriteError> {
         let device = collective.device.as_str();
         let name = format!("{scope}/mean");
-        let ids: Vec<TensorId> = tensors.iter().map(|one| self.tensor(&one.tensor)).collect::<Result<_, _>>()?;
-        let Some(&first) = ids.first() else { return Err(RewriteError::UnfitCollective { name: scope.to_string() }) };
+        let ids: Vec<TensorId> =
+            tensors.iter().map(|one| self.tensor(&one.tensor)).collect::<Result<_, _>>()?;
+        let Some(&first) = ids.first() else {
+            return Err(RewriteError::UnfitCollective { name: scope.to_string() });
+        };
         let dtype = self.graph.output_type(first).dtype;
         if ids.iter().any(|&id| self.graph.output_type(id).dtype != dtype) {
             return Err(RewriteError::UnfitCollective { name: scope.to_string() });
@@ -183,7 +196,8 @@ impl Adder<'_> {
         let is_loss = |one: &Reduced| parallel.loss.as_ref() == Some(&one.tensor);
         if let [one] = tensors {
             let input = self.input(first);
-            let mean = self.collective(&name, "CollectiveReduceV2", device, &input, after, dtype, Some("Div"));
+            let mean =
+                self.collective(&name, "CollectiveReduceV2", device, &input, after, dtype, Some("Div"));
             self.redirect(first, &one.consumers, &mean)?;
             if is_loss(one) {
                 self.on_host(MEAN_LOSS, "Identity", vec![mean.clone()], vec![("T", kind(dtype))]);
@@ -208,7 +222,8 @@ impl Adder<'_> {
         let sizes: Vec<i64> = shapes.iter().map(|shape| shape.iter().product()).collect();
         let sizes = self.ints(&format!("{scope}/sizes"), &sizes, true, DataType::INT64);
         let attrs = vec![("T", kind(dtype)), ("Tlen", kind(DataType::INT64)), ("num_split", count)];
-        let split = self.node(&format!("{scope}/split"), "SplitV", device, vec![mean.clone(), sizes, axis], attrs);
+        let split =
+            self.node(&format!("{scope}/split"), "SplitV", device, vec![mean.clone(), sizes, axis], attrs);
         for (at, (one, shape)) in tensors.iter().zip(shapes).enumerate() {
             let shape = self.ints(&format!("{scope}/shape/{at}"), shape, true, DataType::INT64);
             let part = names::input(&split, at as u32);
@@ -233,7 +248,8 @@ impl Adder<'_> {
         let device = collective.device.as_str();
         let (rows, places) = (self.tensor(&values.tensor)?, self.tensor(&indices.tensor)?);
         let dtype = self.graph.output_type(rows).dtype;
-        let attrs = vec![("SrcT", kind(DataType::INT32)), ("DstT", kind(dtype)), ("Truncate", Value::B(false))];
+        let attrs =
+            vec![("SrcT", kind(DataType::INT32)), ("DstT", kind(dtype)), ("Truncate", Value::B(false))];
         let count = self.node(&format!("{scope}/count"), "Cast", device, vec![WORKERS.to_string()], attrs);
         let inputs = vec![self.input(rows), count];
         let part = self.node(&format!("{scope}/part"), "RealDiv", device, inputs, vec![("T", kind(dtype))]);
@@ -254,7 +270,9 @@ impl Adder<'_> {
         let attrs = vec![("T", kind(DataType::INT32)), ("incompatible_shape_error", Value::B(true))];
         let is_first = self.on_host("lms/parallel/is_first", "Equal", vec![RANK.to_string(), zero], attrs);
         let mut ones: BTreeMap<i32, String> = BTreeMap::new();
-        for (dtype, name) in [(DataType::INT32, "lms/parallel/one"), (DataType::INT64, "lms/parallel/one_long")] {
+        for (dtype, name) in
+            [(DataType::INT32, "lms/parallel/one"), (DataType::INT64, "lms/parallel/one_long")]
+        {
             let attrs = cast(DataType::BOOL, dtype);
             ones.insert(dtype.number(), self.on_host(name, "Cast", vec![is_first.clone()], attrs));
         }
@@ -288,17 +306,38 @@ impl Adder<'_> {
                 at = self.on_host(&format!("{scope}/from/{step}"), op, vec![at], attrs);
             }
             let assign = match is_ref {
-                true => {
-                    ("Assign", vec![("T", kind(dtype)), ("use_locking", Value::B(true)), ("validate_shape", Value::B(true))])
+                true => (
+                    "Assign",
+                    vec![
+                        ("T", kind(dtype)),
+                        ("use_locking", Value::B(true)),
+                        ("validate_shape", Value::B(true)),
+                    ],
+                ),
+                false => {
+                    ("AssignVariableOp", vec![("dtype", kind(dtype)), ("validate_shape", Value::B(false))])
                 }
-                false => ("AssignVariableOp", vec![("dtype", kind(dtype)), ("validate_shape", Value::B(false))]),
             };
-            let name = self.node(&format!("{scope}/assign"), assign.0, &device, vec![variable.clone(), at], assign.1);
+            let name = self.node(
+                &format!("{scope}/assign"),
+                assign.0,
+                &device,
+                vec![variable.clone(), at],
+                assign.1,
+            );
             after = vec![format!("^{name}")];
             all.push(format!("^{name}"));
         }
         self.on_host(BROADCAST, "NoOp", all, Vec::new());
-        self.collective(BARRIER, "CollectiveReduceV2", self.host, WORKERS, Vec::new(), DataType::INT32, Some("Id"));
+        self.collective(
+            BARRIER,
+            "CollectiveReduceV2",
+            self.host,
+            WORKERS,
+            Vec::new(),
+            DataType::INT32,
+            Some("Id"),
+        );
         Ok(())
     }
 
@@ -313,7 +352,11 @@ impl Adder<'_> {
             let role = "an op that reads what is reduced";
             let no_node = || RewriteError::NoSuchNode { name: consumer.clone(), role };
             let node = *self.by_name.get(consumer.as_str()).ok_or_else(no_node)?;
-            let slots: Vec<usize> = (0..).zip(self.graph.data_inputs(node)).filter(|(_, read)| **read == tensor).map(|(slot, _)| slot).collect();
+            let slots: Vec<usize> = (0..)
+                .zip(self.graph.data_inputs(node))
+                .filter(|(_, read)| **read == tensor)
+                .map(|(slot, _)| slot)
+                .collect();
             if slots.is_empty() {
                 let tensor = self.graph.tensor_name(tensor).to_string();
                 return Err(RewriteError::NotAConsumer { tensor, consumer: consumer.clone() });
@@ -339,8 +382,12 @@ fn bits(dtype: DataType) -> (Vec<Conversion>, Vec<Conversion>, DataType) {
     match dtype {
         DataType::INT32 => (vec![], vec![], short),
         DataType::INT64 => (vec![], vec![], long),
-        DataType::FLOAT | DataType::UINT32 => (vec![(bitcast, dtype, short)], vec![(bitcast, short, dtype)], short),
-        DataType::DOUBLE | DataType::UINT64 => (vec![(bitcast, dtype, long)], vec![(bitcast, long, dtype)], long),
+        DataType::FLOAT | DataType::UINT32 => {
+            (vec![(bitcast, dtype, short)], vec![(bitcast, short, dtype)], short)
+        }
+        DataType::DOUBLE | DataType::UINT64 => {
+            (vec![(bitcast, dtype, long)], vec![(bitcast, long, dtype)], long)
+        }
         DataType::HALF | DataType::BFLOAT16 => (
             vec![(cast, dtype, float), (bitcast, float, short)],
             vec![(bitcast, short, float), (cast, float, dtype)],

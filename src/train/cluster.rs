@@ -201,7 +201,9 @@ fn of_slurm(
     variable: &impl Fn(&str) -> Option<String>,
     port: u16,
 ) -> Result<Option<(Vec<String>, usize)>, ClusterError> {
-    let (Some(rank), Some(count)) = (variable("SLURM_PROCID"), variable("SLURM_NTASKS")) else { return Ok(None) };
+    let (Some(rank), Some(count)) = (variable("SLURM_PROCID"), variable("SLURM_NTASKS")) else {
+        return Ok(None);
+    };
     let (rank, count) = (number("SLURM_PROCID", &rank)?, number("SLURM_NTASKS", &count)?);
     if count < 2 {
         return Ok(None);
@@ -209,12 +211,14 @@ fn of_slurm(
     let either = |one: &'static str, other: &'static str| variable(one).or_else(|| variable(other));
     let missing = |variable| ClusterError::Variable { variable, why: "is not set".to_string() };
     let nodes = either("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST").ok_or(missing("SLURM_STEP_NODELIST"))?;
-    let tasks = either("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE").ok_or(missing("SLURM_STEP_TASKS_PER_NODE"))?;
+    let tasks = either("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
+        .ok_or(missing("SLURM_STEP_TASKS_PER_NODE"))?;
     let nodes = hosts(&nodes).ok_or_else(|| ClusterError::Variable {
         variable: "SLURM_STEP_NODELIST",
         why: format!("{nodes:?} is no list of nodes"),
     })?;
-    let tasks = repeats(&tasks).filter(|tasks| tasks.len() == nodes.len() && tasks.iter().sum::<usize>() == count);
+    let tasks =
+        repeats(&tasks).filter(|tasks| tasks.len() == nodes.len() && tasks.iter().sum::<usize>() == count);
     let tasks = tasks.ok_or_else(|| ClusterError::Variable {
         variable: "SLURM_STEP_TASKS_PER_NODE",
         why: format!("does not say where {count} tasks are on {} nodes", nodes.len()),
@@ -301,7 +305,8 @@ mod tests {
     use super::*;
 
     fn of(variables: &[(&str, &str)]) -> Result<Option<Cluster>, ClusterError> {
-        let found = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string());
+        let found =
+            |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string());
         Cluster::of_environment(found, 7000)
     }
 
@@ -314,10 +319,16 @@ mod tests {
             ("SLURM_STEP_NODELIST", "gpu[08-09],big"),
             ("SLURM_STEP_TASKS_PER_NODE", "2(x2),1"),
         ];
-        let mpirun =
-            [("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2"), ("OMPI_COMM_WORLD_LOCAL_SIZE", "2")];
+        let mpirun = [
+            ("OMPI_COMM_WORLD_RANK", "1"),
+            ("OMPI_COMM_WORLD_SIZE", "2"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+        ];
         let found = of(&mpirun).unwrap().unwrap();
-        assert_eq!((found.addresses, found.rank), (vec!["127.0.0.1:7000".into(), "127.0.0.1:7001".into()], 1));
+        assert_eq!(
+            (found.addresses, found.rank),
+            (vec!["127.0.0.1:7000".into(), "127.0.0.1:7001".into()], 1)
+        );
         let both = [&slurm[..], &mpirun].concat();
         let found = of(&both).unwrap().unwrap();
         assert_eq!(found.addresses, ["gpu08:7000", "gpu08:7001", "gpu09:7000", "gpu09:7001", "big:7000"]);
@@ -333,16 +344,30 @@ mod tests {
     fn what_cannot_be_is_refused() {
         let wrong: [&[(&str, &str)]; 5] = [
             &[("TF_CONFIG", "{")],
-            &[("TF_CONFIG", r#"{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "ps", "index": 0}}"#)],
+            &[(
+                "TF_CONFIG",
+                r#"{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "ps", "index": 0}}"#,
+            )],
             &[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "2")],
-            &[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "2"), ("SLURM_STEP_NODELIST", "a[1-"), ("SLURM_STEP_TASKS_PER_NODE", "2")],
-            &[("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_LOCAL_SIZE", "2")],
+            &[
+                ("SLURM_PROCID", "0"),
+                ("SLURM_NTASKS", "2"),
+                ("SLURM_STEP_NODELIST", "a[1-"),
+                ("SLURM_STEP_TASKS_PER_NODE", "2"),
+            ],
+            &[
+                ("OMPI_COMM_WORLD_RANK", "0"),
+                ("OMPI_COMM_WORLD_SIZE", "4"),
+                ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+            ],
         ];
         for variables in wrong {
             assert!(of(variables).is_err(), "{variables:?}");
         }
         let addresses = |texts: &[&str]| texts.iter().map(|text| text.to_string()).collect();
-        for (texts, rank) in [(&["a"][..], 0), (&["a:0"], 0), (&[":1"], 0), (&["a:1", "a:1"], 0), (&["a:1", "b:1"], 2)] {
+        for (texts, rank) in
+            [(&["a"][..], 0), (&["a:0"], 0), (&[":1"], 0), (&["a:1", "a:1"], 0), (&["a:1", "b:1"], 2)]
+        {
             assert!(Cluster::new(addresses(texts), rank).is_err(), "{texts:?}");
         }
     }

@@ -26,7 +26,8 @@ pub enum Presence {
 
 /// Asks servers at these addresses, all at once, in less than a second and a half.
 pub fn ask(addresses: &[String]) -> Vec<Presence> {
-    let asked: Vec<_> = addresses.iter().cloned().map(|address| thread::spawn(move || ask_one(&address))).collect();
+    let asked: Vec<_> =
+        addresses.iter().cloned().map(|address| thread::spawn(move || ask_one(&address))).collect();
     asked.into_iter().map(|answer| answer.join().unwrap_or(Presence::Gone)).collect()
 }
 

@@ -37,8 +37,12 @@ pub fn for_worker(content: &[u8], timeouts: Timeouts) -> Result<Vec<u8>, prost::
             node.attr.insert("timeout_seconds".to_string(), value);
         }
         let names_cpu = node.device.to_ascii_uppercase().contains("CPU");
-        let takes = node.input.first().is_some_and(|input| free.contains(input.split(':').next().unwrap_or(input)));
-        if names_cpu && takes && matches!(node.op.as_str(), "Assign" | "AssignVariableOp" | "ReadVariableOp" | "Identity") {
+        let takes =
+            node.input.first().is_some_and(|input| free.contains(input.split(':').next().unwrap_or(input)));
+        if names_cpu
+            && takes
+            && matches!(node.op.as_str(), "Assign" | "AssignVariableOp" | "ReadVariableOp" | "Identity")
+        {
             node.device.clear();
         }
     }

@@ -23,7 +23,17 @@ impl Endless {
     fn start(flags: &[&str], until: &Path) -> Endless {
         let model = format!("testdata/{}.meta", MNIST_REF.model);
         let timeout = TIMEOUT.to_string();
-        let base = [model.as_str(), "--device", "cpu", "--feed", MNIST_REF.feeds[0], "--threads", "1", "--warmup", "0"];
+        let base = [
+            model.as_str(),
+            "--device",
+            "cpu",
+            "--feed",
+            MNIST_REF.feeds[0],
+            "--threads",
+            "1",
+            "--warmup",
+            "0",
+        ];
         let all = ["--steps", "1000000", "--worker-timeout", &timeout];
         let mut command = command(&[&base[..], &all, flags].concat());
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -42,11 +52,16 @@ impl Endless {
         for entry in fs::read_dir("/proc").unwrap().flatten() {
             let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
             let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-            let parent = read("stat").rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<u32>().ok());
+            let parent = read("stat")
+                .rsplit_once(") ")
+                .and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<u32>().ok());
             if parent == Some(self.supervisor.id()) {
                 let line = read("cmdline");
                 let words: Vec<&str> = line.split('\0').collect();
-                let rank = words.iter().position(|word| *word == "--rank").map(|at| words[at + 1].parse::<u32>().unwrap());
+                let rank = words
+                    .iter()
+                    .position(|word| *word == "--rank")
+                    .map(|at| words[at + 1].parse::<u32>().unwrap());
                 found.push((rank.unwrap(), pid));
             }
         }
@@ -138,7 +153,8 @@ fn a_worker_that_never_comes_is_named() {
     let (own, other) = (free(), free());
     let model = format!("testdata/{}.meta", MNIST_REF.model);
     let cluster = format!("{own},{other}");
-    let flags = [model.as_str(), "--device", "cpu", "--cluster", &cluster, "--rank", "0", "--start-timeout", "3"];
+    let flags =
+        [model.as_str(), "--device", "cpu", "--cluster", &cluster, "--rank", "0", "--start-timeout", "3"];
     let output = command(&flags).args(["--feed", MNIST_REF.feeds[0]]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{said}");
@@ -152,7 +168,8 @@ fn a_training_that_was_begun_again_ends_as_an_unbroken_one() {
         return;
     }
     let model = format!("testdata/{}.meta", MNIST_REF.model);
-    let base = [model.as_str(), "--device", "cpu", "--feed", MNIST_REF.feeds[0], "--threads", "1", "--warmup", "0"];
+    let base =
+        [model.as_str(), "--device", "cpu", "--feed", MNIST_REF.feeds[0], "--threads", "1", "--warmup", "0"];
     let workers = ["--workers", "2", "--worker-timeout", "20", "--json"];
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("m").display().to_string();

@@ -34,12 +34,31 @@ fn gradients_are_all_that_workers_copy_beside_their_swaps() {
             let loss = 4;
             assert!(reduced > 20_000_000);
             assert_eq!(worker["reduced"]["unknown_sizes"], 0);
-            assert_eq!(bytes(worker, "plan", "bytes_out"), bytes(&one, "plan", "bytes_out"), "{}", case.model);
-            assert_eq!(bytes(worker, "traffic", "bytes_out"), bytes(&one, "traffic", "bytes_out") + reduced - loss, "{}", case.model);
-            assert_eq!(bytes(worker, "traffic", "bytes_in"), bytes(&one, "traffic", "bytes_in") + reduced - loss, "{}", case.model);
+            assert_eq!(
+                bytes(worker, "plan", "bytes_out"),
+                bytes(&one, "plan", "bytes_out"),
+                "{}",
+                case.model
+            );
+            assert_eq!(
+                bytes(worker, "traffic", "bytes_out"),
+                bytes(&one, "traffic", "bytes_out") + reduced - loss,
+                "{}",
+                case.model
+            );
+            assert_eq!(
+                bytes(worker, "traffic", "bytes_in"),
+                bytes(&one, "traffic", "bytes_in") + reduced - loss,
+                "{}",
+                case.model
+            );
             assert_eq!(worker["swapins_kept"], worker["plan"]["swapins"]);
             let (peak, before) = (bytes(worker, "memory", "peak_bytes"), bytes(&one, "memory", "peak_bytes"));
-            assert!(peak as f64 <= before as f64 * 1.03, "{}: peak {peak} with others, {before} alone", case.model);
+            assert!(
+                peak as f64 <= before as f64 * 1.03,
+                "{}: peak {peak} with others, {before} alone",
+                case.model
+            );
         }
     }
 }
@@ -51,7 +70,18 @@ fn workers_train_in_a_memory_in_which_the_original_does_not() {
         return;
     }
     let model = "testdata/googlenet_64_b2.meta";
-    let base = [model, "--device", "soft:96MiB", "--steps", "2", "--feed", GOOGLENET.feeds[0], "--json", "--workers", "2"];
+    let base = [
+        model,
+        "--device",
+        "soft:96MiB",
+        "--steps",
+        "2",
+        "--feed",
+        GOOGLENET.feeds[0],
+        "--json",
+        "--workers",
+        "2",
+    ];
     let as_it_is = command(&base).output().unwrap();
     assert_eq!(as_it_is.status.code(), Some(3), "{}", String::from_utf8_lossy(&as_it_is.stderr));
     let swapped = command(&[&base[..], &["--gpu-mem", "96MiB"]].concat()).output().unwrap();

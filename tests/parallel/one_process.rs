@@ -48,7 +48,13 @@ impl Variables {
 
 impl Training {
     /// `feeds` as flags give them; what depends on a batch of open size gets `batch`.
-    pub fn of(path: &Path, feeds: &[&str], workers: usize, batch: Option<i64>, reduce: &ParallelOptions) -> Training {
+    pub fn of(
+        path: &Path,
+        feeds: &[&str],
+        workers: usize,
+        batch: Option<i64>,
+        reduce: &ParallelOptions,
+    ) -> Training {
         let model = tf_lms::read(path).unwrap();
         let graph = model.graph().unwrap();
         let recipe = Recipe::find(&graph, model.meta_graph(), &Asked::default()).unwrap();
@@ -79,12 +85,19 @@ impl Training {
     }
 
     fn session(&self) -> Session {
-        let mut config = ConfigProto { inter_op_parallelism_threads: 1, intra_op_parallelism_threads: 1, ..ConfigProto::default() };
+        let mut config = ConfigProto {
+            inter_op_parallelism_threads: 1,
+            intra_op_parallelism_threads: 1,
+            ..ConfigProto::default()
+        };
         config.device_count.insert("GPU".to_string(), 0);
         config.allow_soft_placement = true;
         let rewrite = RewriterConfig { disable_meta_optimizer: true, ..RewriterConfig::default() };
-        config.graph_options =
-            Some(GraphOptions { place_pruned_graph: true, rewrite_options: Some(rewrite), ..GraphOptions::default() });
+        config.graph_options = Some(GraphOptions {
+            place_pruned_graph: true,
+            rewrite_options: Some(rewrite),
+            ..GraphOptions::default()
+        });
         Session::new(support::tensorflow().unwrap(), self.model.file().graph_def(), &config).unwrap()
     }
 
@@ -127,15 +140,21 @@ impl Training {
                 .iter()
                 .zip(&self.feeds)
                 .map(|(session, feeds)| {
-                    let feeds: Vec<(&str, &Tensor)> = feeds.0.iter().map(|fed| (fed.name.as_str(), &fed.tensor)).collect();
+                    let feeds: Vec<(&str, &Tensor)> =
+                        feeds.0.iter().map(|fed| (fed.name.as_str(), &fed.tensor)).collect();
                     session.run(&feeds, &cuts, &[]).unwrap()
                 })
                 .collect();
             let applied = self.together(&cuts, &made);
             for (session, feeds) in sessions.iter().zip(&self.feeds) {
                 let is_cut = |name: &str| applied.contains_key(&*format!("{name}:0"));
-                let own = feeds.0.iter().filter(|fed| !is_cut(&fed.name)).map(|fed| (fed.name.as_str(), &fed.tensor));
-                let feeds: Vec<(&str, &Tensor)> = own.chain(applied.iter().map(|(name, value)| (*name, value))).collect();
+                let own = feeds
+                    .0
+                    .iter()
+                    .filter(|fed| !is_cut(&fed.name))
+                    .map(|fed| (fed.name.as_str(), &fed.tensor));
+                let feeds: Vec<(&str, &Tensor)> =
+                    own.chain(applied.iter().map(|(name, value)| (*name, value))).collect();
                 session.run(&feeds, &[], &train[0]).unwrap();
             }
         }
@@ -166,14 +185,22 @@ impl Training {
                 }
                 Gathered::Rows { values, indices } => {
                     let rows = of(&values.tensor);
-                    let all: Vec<f32> = rows.iter().flat_map(|one| one.to_vec::<f32>().unwrap()).map(|value| value / workers).collect();
+                    let all: Vec<f32> = rows
+                        .iter()
+                        .flat_map(|one| one.to_vec::<f32>().unwrap())
+                        .map(|value| value / workers)
+                        .collect();
                     let mut shape = rows[0].shape().to_vec();
                     shape[0] *= made.len() as i64;
                     applied.insert(values.tensor.as_str(), Tensor::of(&shape, &all).unwrap());
                     let places = of(&indices.tensor);
                     let count: i64 = places.iter().map(|one| one.shape()[0]).sum();
-                    let bytes: Vec<u8> = places.iter().flat_map(|one| one.bytes().unwrap().to_vec()).collect();
-                    applied.insert(indices.tensor.as_str(), Tensor::new(places[0].dtype(), &[count], bytes).unwrap());
+                    let bytes: Vec<u8> =
+                        places.iter().flat_map(|one| one.bytes().unwrap().to_vec()).collect();
+                    applied.insert(
+                        indices.tensor.as_str(),
+                        Tensor::new(places[0].dtype(), &[count], bytes).unwrap(),
+                    );
                 }
             }
         }

@@ -107,8 +107,7 @@ def build(clip, apply, sparse=False, ref=False, half=False, norm=False):
     loss = tf.reduce_mean(each, name="loss")
     variables = v1.trainable_variables()
     scale = 128.0 if half else 1.0
-    with tf.control_dependencies(averages):
-        gradients = tf.gradients(loss * scale, variables)
+    gradients = tf.gradients(loss * scale, variables)
     if half:
         gradients = [gradient / scale for gradient in gradients]
     if ref:  # as optimizers do: no variable is written to before all gradients are there
@@ -119,6 +118,9 @@ def build(clip, apply, sparse=False, ref=False, half=False, norm=False):
         apply = by_optimizer(lambda: v1.train.MomentumOptimizer(rate, 0.9))
     step = v1.train.get_or_create_global_step()
     train = apply(list(zip(gradients, variables)), step)
+    if averages:
+        v1.get_default_graph().clear_collection("train_op")
+        train = tf.group(train, *averages, name="train_with_averages")
     if not v1.get_collection("train_op"):  # optimizers put it there themselves
         v1.add_to_collection("train_op", train)
     v1.add_to_collection("losses", loss)

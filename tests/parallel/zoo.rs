@@ -60,7 +60,8 @@ fn workers_train_to_the_weights_of_one_process() {
         }
         let training = Training::of(&path, &feeds, 2, Some(8), &ParallelOptions::default());
         let of_means = training.of_means(STEPS);
-        let mut flags = vec![path.to_str().unwrap(), "--device", "cpu", "--threads", "1", "--batch-size", "8"];
+        let mut flags =
+            vec![path.to_str().unwrap(), "--device", "cpu", "--threads", "1", "--batch-size", "8"];
         feeds.iter().for_each(|feed| flags.extend(["--feed", feed]));
         flags.extend(["--warmup", "0", "--steps", "3", "--workers", "2", "--worker-timeout", "30", "--json"]);
         let trained = report(&command(&flags).output().unwrap());
@@ -69,7 +70,11 @@ fn workers_train_to_the_weights_of_one_process() {
             println!("{name}: {apart:.1e} ({variable})");
             assert!(apart <= tolerance, "{name}: {variable} is {apart} from what the whole batch leads to");
         }
-        assert_eq!(trained["variables_digest"], of_means.digest(), "{name}: not the weights of the mean of gradients");
+        assert_eq!(
+            trained["variables_digest"],
+            of_means.digest(),
+            "{name}: not the weights of the mean of gradients"
+        );
         assert_eq!(trained["each"][0]["variables_digest"], trained["each"][1]["variables_digest"], "{name}");
     }
 }

@@ -328,7 +328,11 @@ impl Display for Report {
         }
         if let Some(Reduces { tensors, bytes, collectives, variables }) = self.data_parallel {
             let (tensors, bytes) = (count(tensors), Size(bytes));
-            row(f, "reduced", format_args!("{tensors} tensors, {bytes}, by {} collectives", count(collectives)))?;
+            row(
+                f,
+                "reduced",
+                format_args!("{tensors} tensors, {bytes}, by {} collectives", count(collectives)),
+            )?;
             row(f, "broadcast", format_args!("{} variables", count(variables)))?;
         }
         row(f, "control edges", count(self.control_edges))?;

@@ -251,7 +251,8 @@ fn notes(args: &Args, plan: &Plan, analysis: &Analysis, has_functions: bool) -> 
     }
     if plan.data_parallel.is_some() {
         notes.push(
-            "train it with lms-train --workers N; feed lms/parallel/workers and lms/parallel/rank elsewhere".to_string(),
+            "train it with lms-train --workers N; feed lms/parallel/workers and lms/parallel/rank elsewhere"
+                .to_string(),
         );
     } else if plan.swaps.is_empty() {
         let functions = if has_functions && analysis.function.is_none() {

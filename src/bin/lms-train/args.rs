@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Parser;
 use tf_lms::cli::{
-    ParallelArgs,     BudgetArgs, GraphArgs, ManualArgs, ModelArgs, StepArgs, SweepArgs, SweepSpec, TflmsArgs, Verbosity,
+    BudgetArgs, GraphArgs, ManualArgs, ModelArgs, ParallelArgs, StepArgs, SweepArgs, SweepSpec, TflmsArgs,
+    Verbosity,
 };
 use tf_lms::train::{Asked, DeviceChoice, FeedSpec, GrapplerMemory};
 use tf_lms::{Error, Model, Plan};

@@ -65,7 +65,11 @@ pub struct ClusterArgs {
 
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_string())?;
-    if (0.1..=1e6).contains(&seconds) { Ok(seconds) } else { Err("expected 0.1 to 1000000 seconds".to_string()) }
+    if (0.1..=1e6).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err("expected 0.1 to 1000000 seconds".to_string())
+    }
 }
 
 impl ClusterArgs {
@@ -90,7 +94,10 @@ impl ClusterArgs {
         };
         let Some((prefix, step)) = found else { return Ok(()) };
         if step >= all_steps {
-            bail!("{}: is of step {step}, and {all_steps} were to be trained: give more --steps", prefix.display());
+            bail!(
+                "{}: is of step {step}, and {all_steps} were to be trained: give more --steps",
+                prefix.display()
+            );
         }
         self.first_step = step;
         if self.is_first() {

@@ -50,9 +50,8 @@ pub struct Reduced {
 impl Reduced {
     fn of(args: &Args, model: &Model, graph: &Graph) -> anyhow::Result<Reduced> {
         let analysis = model.analyse(graph, &args.graph.analysis())?;
-        let is_collective = |node: &NodeId| {
-            graph.op(*node).name().starts_with("Collective") && analysis.step.contains(*node)
-        };
+        let is_collective =
+            |node: &NodeId| graph.op(*node).name().starts_with("Collective") && analysis.step.contains(*node);
         let of_step: Vec<NodeId> = graph.node_ids().filter(is_collective).collect();
         let inputs = of_step.iter().filter_map(|&node| graph.data_inputs(node).first());
         let sizes: Vec<Option<u64>> = inputs.map(|&input| analysis.sizes.bytes(input)).collect();
@@ -160,7 +159,8 @@ fn parallelize(
     let loss = args.loss.clone();
     let found = args.parallel.parallelize(is_asked, model, plan, &args.graph.analysis(), loss)?;
     if has_others && found.is_none() && !model.is_parallel() {
-        return Err(Failure::Usage.error("the plan is for one worker: make one with lms-rewrite --data-parallel --plan-out"));
+        return Err(Failure::Usage
+            .error("the plan is for one worker: make one with lms-rewrite --data-parallel --plan-out"));
     }
     Ok(found)
 }

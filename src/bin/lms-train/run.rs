@@ -83,8 +83,12 @@ impl Context<'_> {
     /// An error of TensorFlow's. When memory ran out: also which tensor, and what to try.
     pub fn explain(&self, error: SessionError, what: &str) -> anyhow::Error {
         let name = &self.job.name;
-        if let Some(of_another) =
-            self.setup.workers.as_ref().filter(|_| !error.is_out_of_memory()).and_then(|workers| workers.blame(&error, what))
+        if let Some(of_another) = self
+            .setup
+            .workers
+            .as_ref()
+            .filter(|_| !error.is_out_of_memory())
+            .and_then(|workers| workers.blame(&error, what))
         {
             return of_another;
         }
@@ -146,7 +150,8 @@ pub fn train_into(
         let names: Vec<&str> = job.common.iter().map(String::as_str).collect();
         if !names.is_empty() {
             let values = session.run(&[], &names, &[]);
-            trained.common = Some(digest(&values.map_err(|error| context.explain(error, "reading the variables"))?));
+            trained.common =
+                Some(digest(&values.map_err(|error| context.explain(error, "reading the variables"))?));
         }
         workers.end(&session);
     }

@@ -73,14 +73,18 @@ pub fn supervise(args: &Args) -> anyhow::Result<()> {
                 return print(args, &Together::of(each, restarts));
             }
             Err(failed) => {
-                let is_last = restarts >= args.cluster.restarts || !matches!(failed.failure, Failure::OtherWorker);
+                let is_last =
+                    restarts >= args.cluster.restarts || !matches!(failed.failure, Failure::OtherWorker);
                 if is_last {
                     return Err(failed.failure.error(failed.message));
                 }
                 restarts += 1;
                 if !args.verbosity.quiet {
                     let all = args.cluster.restarts;
-                    eprintln!("lms-train: {}; beginning again from the newest checkpoint ({restarts} of {all})", failed.message);
+                    eprintln!(
+                        "lms-train: {}; beginning again from the newest checkpoint ({restarts} of {all})",
+                        failed.message
+                    );
                 }
             }
         }
@@ -105,7 +109,8 @@ fn round(args: &Args, count: usize, restarts: u32) -> anyhow::Result<Result<Vec<
     let cluster = addresses.join(",");
     let mut workers = Workers(Vec::new());
     for rank in 0..count {
-        let mut flags = vec!["--cluster".to_string(), cluster.clone(), "--rank".to_string(), rank.to_string()];
+        let mut flags =
+            vec!["--cluster".to_string(), cluster.clone(), "--rank".to_string(), rank.to_string()];
         flags.extend(["--json", "--supervised"].map(str::to_string));
         let saved = args.save.as_ref().and_then(|prefix| prefix.parent());
         let resume = args.cluster.resume.as_deref().or(saved.filter(|_| restarts > 0));
@@ -138,7 +143,8 @@ fn round(args: &Args, count: usize, restarts: u32) -> anyhow::Result<Result<Vec<
     let mut each = Vec::new();
     for (rank, worker) in workers.0.iter_mut().enumerate() {
         let report = worker.report();
-        let report = serde_json::from_str(&report).with_context(|| format!("worker {rank} reported {report:?}"))?;
+        let report =
+            serde_json::from_str(&report).with_context(|| format!("worker {rank} reported {report:?}"))?;
         each.push(report);
     }
     Ok(Ok(each))
@@ -219,7 +225,10 @@ impl Workers {
             if let Ok(Some(status)) = worker.child.try_wait()
                 && let Some(signal) = status.signal()
             {
-                return Failed { message: format!("worker {other} was killed by signal {signal}"), failure: Failure::OtherWorker };
+                return Failed {
+                    message: format!("worker {other} was killed by signal {signal}"),
+                    failure: Failure::OtherWorker,
+                };
             }
         }
         let words = self.0[rank].last_words();
@@ -267,7 +276,8 @@ impl Together {
             workers: each.len(),
             restarts,
             examples_per_second: rate("examples_per_second").map(|rates| rates.iter().sum()),
-            steps_per_second: rate("steps_per_second").map(|rates| rates.into_iter().fold(f64::INFINITY, f64::min)),
+            steps_per_second: rate("steps_per_second")
+                .map(|rates| rates.into_iter().fold(f64::INFINITY, f64::min)),
             variables_digest: get("variables_digest"),
             reduced_bytes: first.and_then(|report| report["reduced"]["bytes"].as_u64()),
             losses: get("losses"),
@@ -285,11 +295,7 @@ impl Display for Together {
     }
 }
 
-fn row_of(
-    row: &mut dyn FnMut(&str, &dyn Display) -> fmt::Result,
-    all: &Together,
-    name: &str,
-) -> fmt::Result {
+fn row_of(row: &mut dyn FnMut(&str, &dyn Display) -> fmt::Result, all: &Together, name: &str) -> fmt::Result {
     row("model", &format_args!("{name}, on {} workers", all.workers))?;
     if all.restarts > 0 {
         row("begun again", &format_args!("{} times", all.restarts))?;
@@ -300,7 +306,8 @@ fn row_of(
         row("loss", &format_args!("{first} at the start, {last} at the end"))?;
     }
     if let Some(steps) = all.steps_per_second {
-        let examples = all.examples_per_second.map(|rate| format!(", {rate:.2} examples/s")).unwrap_or_default();
+        let examples =
+            all.examples_per_second.map(|rate| format!(", {rate:.2} examples/s")).unwrap_or_default();
         row("rate", &format_args!("{steps:.2} steps/s{examples}"))?;
     }
     if let Some(bytes) = all.reduced_bytes {

@@ -74,13 +74,20 @@ impl Workers {
     /// An error of a run, with the worker that it comes from if that is another one; none if it is this one's own.
     pub fn blame(&self, error: &SessionError, what: &str) -> Option<anyhow::Error> {
         let status = error.status()?;
-        let of_others = [Code::Unavailable, Code::DeadlineExceeded, Code::Aborted, Code::Cancelled, Code::FailedPrecondition];
+        let of_others = [
+            Code::Unavailable,
+            Code::DeadlineExceeded,
+            Code::Aborted,
+            Code::Cancelled,
+            Code::FailedPrecondition,
+        ];
         let message = status.message.as_str();
         if !of_others.contains(&status.code) && !message.contains("ollective") {
             return None;
         }
         let others: Vec<usize> = (0..self.cluster.len()).filter(|&rank| rank != self.cluster.rank).collect();
-        let addresses: Vec<String> = others.iter().map(|&rank| self.cluster.addresses[rank].clone()).collect();
+        let addresses: Vec<String> =
+            others.iter().map(|&rank| self.cluster.addresses[rank].clone()).collect();
         let found = ask(&addresses);
         let missing: Vec<String> = others
             .iter()
@@ -88,7 +95,9 @@ impl Workers {
             .zip(&found)
             .filter_map(|((rank, address), presence)| match presence {
                 Presence::Answers => None,
-                Presence::Silent => Some(format!("worker {rank} ({address}) hangs: it listens, and does not answer")),
+                Presence::Silent => {
+                    Some(format!("worker {rank} ({address}) hangs: it listens, and does not answer"))
+                }
                 Presence::Gone => Some(format!("worker {rank} ({address}) is gone, or never came")),
             })
             .collect();

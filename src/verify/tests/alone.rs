@@ -35,7 +35,8 @@ const NOT_SIGNATURES: [&str; 4] = [".has_effect(", ".must_be_fed(", ".gpu_kernel
 /// The checker's files, its tests aside.
 fn files() -> Vec<(PathBuf, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/verify");
-    let inside = |folder: &Path| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    let inside =
+        |folder: &Path| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
     let all = [inside(&folder), inside(&folder.join("workers"))].concat();
     let sources = all.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
     sources.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()

@@ -40,12 +40,17 @@ const SAME_EVERYWHERE: &[&str] = &[
 const ASK_FOR_SHAPES: &[&str] = &["OnesLike", "Rank", "Shape", "ShapeN", "Size", "ZerosLike"];
 
 /// Ops that hand a variable or its handle on.
-const HAND_ON: &[&str] = &[
-    "Assign", "Enter", "Identity", "Merge", "RefEnter", "RefIdentity", "RefMerge", "RefSwitch", "Switch",
-];
+const HAND_ON: &[&str] =
+    &["Assign", "Enter", "Identity", "Merge", "RefEnter", "RefIdentity", "RefMerge", "RefSwitch", "Switch"];
 
 /// Looks at each op of a step that writes to a variable.
-pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], chosen: &[bool], steps: &Steps, report: &mut Report) {
+pub(super) fn check(
+    graph: &Graph<'_>,
+    order: &[NodeId],
+    chosen: &[bool],
+    steps: &Steps,
+    report: &mut Report,
+) {
     let differs = spread(graph, order, chosen, &HashSet::new());
     let Some(in_step) = &steps.any else { return };
     for node in graph.ids().filter(|&node| in_step[node as usize] && graph.is_original(node)) {
@@ -56,8 +61,11 @@ pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], chosen: &[bool], steps:
         let waits = || waits_for_choice(graph, (&differs, chosen), node);
         if bad.is_some() || waits() {
             report.add(ViolationKind::LocalUpdate, || {
-                let what = bad.map_or("whether it runs".to_string(), |&tensor| format!("`{}`", graph.tensor_name(tensor)));
-                let expected = "what is written to a variable to depend on data by way of reduces only".to_string();
+                let what = bad.map_or("whether it runs".to_string(), |&tensor| {
+                    format!("`{}`", graph.tensor_name(tensor))
+                });
+                let expected =
+                    "what is written to a variable to depend on data by way of reduces only".to_string();
                 ([graph.name(node)], expected, format!("{what}, which differs between workers"))
             });
         }
@@ -65,7 +73,12 @@ pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], chosen: &[bool], steps:
 }
 
 /// Marks what may differ between workers; `cut` are tensors that are taken not to.
-pub(super) fn spread(graph: &Graph<'_>, order: &[NodeId], chosen: &[bool], cut: &HashSet<Tensor>) -> Vec<bool> {
+pub(super) fn spread(
+    graph: &Graph<'_>,
+    order: &[NodeId],
+    chosen: &[bool],
+    cut: &HashSet<Tensor>,
+) -> Vec<bool> {
     let mut differs: Vec<bool> = graph.ids().map(|node| begins_to_differ(graph, node)).collect();
     let has_loops = graph.ids().any(|node| graph.flow(node) == Flow::NextIteration);
     loop {
@@ -78,7 +91,9 @@ pub(super) fn spread(graph: &Graph<'_>, order: &[NodeId], chosen: &[bool], cut: 
             }
             let only_shape = ASK_FOR_SHAPES.contains(&graph.nodes.op(node as usize));
             let reads = graph.data(node).iter().any(|tensor| {
-                differs[tensor.node as usize] && !cut.contains(tensor) && !(only_shape && has_fixed_shape(graph, *tensor))
+                differs[tensor.node as usize]
+                    && !cut.contains(tensor)
+                    && !(only_shape && has_fixed_shape(graph, *tensor))
             });
             if reads || waits_for_choice(graph, (&differs, chosen), node) {
                 differs[node as usize] = true;
@@ -96,8 +111,10 @@ fn begins_to_differ(graph: &Graph<'_>, node: NodeId) -> bool {
     if op.starts_with("Placeholder") {
         // Rank 0: a setting.
         let shape = graph.nodes.attr(node as usize, "shape").and_then(|shape| shape.value);
-        let is_number = matches!(shape, Some(Value::Shape(shape)) if !shape.unknown_rank && shape.dim.is_empty());
-        let declared = || fixed_shape(graph, Tensor { node, output: 0 }).is_some_and(|shape| shape.is_empty());
+        let is_number =
+            matches!(shape, Some(Value::Shape(shape)) if !shape.unknown_rank && shape.dim.is_empty());
+        let declared =
+            || fixed_shape(graph, Tensor { node, output: 0 }).is_some_and(|shape| shape.is_empty());
         return !(is_number && has_type_attr(graph, node) || declared());
     }
     if op.starts_with("Collective") || SAME_EVERYWHERE.contains(&op) {
@@ -109,7 +126,8 @@ fn begins_to_differ(graph: &Graph<'_>, node: NodeId) -> bool {
 
 /// Placeholders of the oldest graphs give the shape of rank 0 for an unknown one.
 fn has_type_attr(graph: &Graph<'_>, node: NodeId) -> bool {
-    graph.nodes.op(node as usize) != "PlaceholderV2" || fixed_shape(graph, Tensor { node, output: 0 }).is_some()
+    graph.nodes.op(node as usize) != "PlaceholderV2"
+        || fixed_shape(graph, Tensor { node, output: 0 }).is_some()
 }
 
 fn fixed_shape(graph: &Graph<'_>, tensor: Tensor) -> Option<Vec<i64>> {
@@ -141,7 +159,8 @@ pub(super) fn chosen(graph: &Graph<'_>, frames: &Frames, conditions: &Conditions
 /// Whether an op may write to a variable that it takes, by its handle or its reference.
 pub(super) fn writes_variable(graph: &Graph<'_>, node: NodeId) -> bool {
     let facts = graph.op(node);
-    facts.has_effect && (facts.may_write_refs() || graph.data(node).iter().any(|&tensor| leads_to_variable(graph, tensor)))
+    facts.has_effect
+        && (facts.may_write_refs() || graph.data(node).iter().any(|&tensor| leads_to_variable(graph, tensor)))
 }
 
 fn leads_to_variable(graph: &Graph<'_>, tensor: Tensor) -> bool {

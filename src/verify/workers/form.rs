@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::super::graph::{Graph, NONE, NodeId, Tensor};
-use super::super::names::number;
+use super::super::names::{Input, number};
 use super::super::report::{Report, ViolationKind};
 use crate::dtype::DataType;
 use crate::format::Nodes;
@@ -19,7 +19,7 @@ pub(super) const PREFIX: &str = "lms/parallel/";
 
 const WORKERS: &str = "lms/parallel/workers";
 const RANK: &str = "lms/parallel/rank";
-const BROADCAST: &str = "lms/parallel/broadcast";
+pub(super) const BROADCAST: &str = "lms/parallel/broadcast";
 
 /// An op that all workers run together.
 #[derive(Debug, Clone, Copy)]
@@ -40,27 +40,22 @@ pub(super) struct Formed {
 }
 
 /// What a node must be.
-struct Expected {
-    op: &'static str,
+pub(super) struct Expected {
+    pub op: &'static str,
     /// The attributes; those that may have any value are left out of the comparison.
-    attrs: Vec<(&'static str, Value)>,
-    free: &'static [&'static str],
+    pub attrs: Vec<(&'static str, Value)>,
+    pub free: &'static [&'static str],
 }
 
-struct Former<'g, 'a> {
-    graph: &'g Graph<'a>,
+pub(super) struct Former<'g, 'a> {
+    pub graph: &'g Graph<'a>,
     report: &'g mut Report,
     formed: Formed,
     keys: HashMap<(i64, i64), NodeId>,
 }
 
 /// Looks at all that was added, and at all inputs of original nodes.
-pub(super) fn check(
-    graph: &Graph<'_>,
-    original: Nodes<'_>,
-    pairs: &[NodeId],
-    report: &mut Report,
-) -> Formed {
+pub(super) fn check(graph: &Graph<'_>, original: Nodes<'_>, pairs: &[NodeId], report: &mut Report) -> Formed {
     let mut former = Former { graph, report, formed: Formed::default(), keys: HashMap::new() };
     for node in graph.ids().filter(|&node| pairs[node as usize] == NONE) {
         former.added(node);
@@ -73,17 +68,22 @@ pub(super) fn check(
 /// An original input reads what it read, or all workers' of that; and control inputs are as they were.
 fn inputs(graph: &Graph<'_>, original: Nodes<'_>, pairs: &[NodeId], formed: &Formed, report: &mut Report) {
     for node in graph.ids().filter(|&node| pairs[node as usize] != NONE) {
-        let before: Vec<(super::super::names::Input<'_>, NodeId)> =
-            original.inputs(pairs[node as usize] as usize).filter_map(|input| resolve(graph, input)).collect();
+        let before: Vec<(Input<'_>, NodeId)> = original
+            .inputs(pairs[node as usize] as usize)
+            .filter_map(|input| resolve(graph, input))
+            .collect();
         let data: Vec<Tensor> = before
             .iter()
             .filter_map(|&(input, from)| match input {
-                super::super::names::Input::Data(_, output) => Some(Tensor { node: from, output }),
-                super::super::names::Input::Control(_) => None,
+                Input::Data(_, output) => Some(Tensor { node: from, output }),
+                Input::Control(_) => None,
             })
             .collect();
-        let control: Vec<NodeId> =
-            before.iter().filter(|(input, _)| matches!(input, super::super::names::Input::Control(_))).map(|&(_, from)| from).collect();
+        let control: Vec<NodeId> = before
+            .iter()
+            .filter(|(input, _)| matches!(input, Input::Control(_)))
+            .map(|&(_, from)| from)
+            .collect();
         let now = graph.data(node);
         if now.len() != data.len() {
             report.add(ViolationKind::InputCount, || {
@@ -108,55 +108,68 @@ fn inputs(graph: &Graph<'_>, original: Nodes<'_>, pairs: &[NodeId], formed: &For
     }
 }
 
-fn resolve<'a>(graph: &Graph<'_>, input: &'a str) -> Option<(super::super::names::Input<'a>, NodeId)> {
-    let input = super::super::names::Input::parse(input)?;
-    let (super::super::names::Input::Data(name, _) | super::super::names::Input::Control(name)) = input;
+fn resolve<'a>(graph: &Graph<'_>, input: &'a str) -> Option<(Input<'a>, NodeId)> {
+    let input = Input::parse(input)?;
+    let (Input::Data(name, _) | Input::Control(name)) = input;
     graph.names.get(name).map(|&node| (input, node))
 }
 
 impl Former<'_, '_> {
-    fn wrong(&mut self, node: NodeId, kind: ViolationKind, expected: &str) {
+    pub(super) fn wrong(&mut self, node: NodeId, kind: ViolationKind, expected: &str) {
         let graph = self.graph;
         self.report.add(kind, || {
-            ([graph.name(node)], expected.to_string(), format!("a {} that is not that", graph.nodes.op(node as usize)))
+            (
+                [graph.name(node)],
+                expected.to_string(),
+                format!("a {} that is not that", graph.nodes.op(node as usize)),
+            )
         });
     }
 
     /// A node by its name under a scope.
-    fn named(&self, name: &str) -> Option<NodeId> {
+    pub(super) fn named(&self, name: &str) -> Option<NodeId> {
         self.graph.names.get(name).copied()
     }
 
     /// Whether the node is of this op and has just these attributes.
-    fn is(&mut self, node: NodeId, expected: &Expected) -> bool {
+    pub(super) fn is(&mut self, node: NodeId, expected: &Expected) -> bool {
         let graph = self.graph;
         let nodes = graph.nodes;
         // The keys of name, op, inputs, device and attr.
         let plain = |field: &[u8]| matches!(field.first(), Some(0x0a | 0x12 | 0x22 | 0x2a));
         let attrs: BTreeMap<String, AttrValue> =
             nodes.decoded(node as usize).map(|decoded| decoded.attr).unwrap_or_default();
-        let known = |name: &String| name == "_output_shapes" || expected.free.contains(&name.as_str()) || expected.attrs.iter().any(|(key, _)| key == name);
+        let known = |name: &String| {
+            name == "_output_shapes"
+                || expected.free.contains(&name.as_str())
+                || expected.attrs.iter().any(|(key, _)| key == name)
+        };
         let same = nodes.op(node as usize) == expected.op
             && nodes.fields_but_inputs(node as usize).all(plain)
             && nodes.attrs(node as usize).count() == attrs.len()
             && attrs.keys().all(known)
-            && expected.attrs.iter().all(|(key, value)| {
-                attrs.get(*key).and_then(|attr| attr.value.as_ref()) == Some(value)
-            });
+            && expected
+                .attrs
+                .iter()
+                .all(|(key, value)| attrs.get(*key).and_then(|attr| attr.value.as_ref()) == Some(value));
         if !same {
-            self.wrong(node, ViolationKind::AddedOp, &format!("a {} with the attributes that belong to it", expected.op));
+            self.wrong(
+                node,
+                ViolationKind::AddedOp,
+                &format!("a {} with the attributes that belong to it", expected.op),
+            );
         }
         same
     }
 
-    fn on_host(&mut self, node: NodeId) {
+    pub(super) fn on_host(&mut self, node: NodeId) {
         let device = self.graph.nodes.device(node as usize);
         if device.strip_prefix("/device:CPU:").and_then(number).is_none() {
             self.wrong(node, ViolationKind::AddedDevice, "a device /device:CPU:…");
         }
     }
 
-    fn first_output(node: NodeId) -> Tensor {
+    pub(super) fn first_output(node: NodeId) -> Tensor {
         Tensor { node, output: 0 }
     }
 
@@ -205,7 +218,7 @@ impl Former<'_, '_> {
     }
 
     /// The numbers of a constant of whole numbers.
-    fn constant(&mut self, node: NodeId) -> Option<Vec<i64>> {
+    pub(super) fn constant(&mut self, node: NodeId) -> Option<Vec<i64>> {
         let op = self.graph.nodes.op(node as usize);
         let value = self.graph.nodes.attr(node as usize, "value").and_then(|value| value.value);
         let numbers = match value {
@@ -221,7 +234,7 @@ impl Former<'_, '_> {
     }
 
     /// The data inputs are just these tensors.
-    fn reads(&mut self, node: NodeId, expected: &[Option<Tensor>]) -> bool {
+    pub(super) fn reads(&mut self, node: NodeId, expected: &[Option<Tensor>]) -> bool {
         let read: Vec<Option<Tensor>> = self.graph.data(node).iter().copied().map(Some).collect();
         let same = read == expected && expected.iter().all(Option::is_some);
         if !same {
@@ -230,7 +243,7 @@ impl Former<'_, '_> {
         same
     }
 
-    fn output(&self, name: &str) -> Option<Tensor> {
+    pub(super) fn output(&self, name: &str) -> Option<Tensor> {
         self.named(name).map(Self::first_output)
     }
 
@@ -281,10 +294,20 @@ impl Former<'_, '_> {
     }
 
     /// A collective of the right form: it takes the number of workers, its group and a key of its own, and waits for collectives only.
-    fn collective(&mut self, node: NodeId, op: &'static str, result: Option<&str>, is_of_step: bool) {
+    pub(super) fn collective(
+        &mut self,
+        node: NodeId,
+        op: &'static str,
+        result: Option<&str>,
+        is_of_step: bool,
+    ) {
         let mut attrs = vec![("is_stateless", Value::B(false)), ("Nordering_token", Value::I(0))];
         if let Some(result) = result {
-            attrs.extend([("merge_op", text("Add")), ("final_op", text(result)), ("max_subdivs_per_device", Value::I(-1))]);
+            attrs.extend([
+                ("merge_op", text("Add")),
+                ("final_op", text(result)),
+                ("max_subdivs_per_device", Value::I(-1)),
+            ]);
         }
         self.is(node, &Expected { op, attrs, free: &["T", "communication_hint", "timeout_seconds"] });
         let name = self.graph.name(node);
@@ -293,42 +316,56 @@ impl Former<'_, '_> {
         let expected = [self.output(WORKERS), self.output(group), self.output(&format!("{name}/key"))];
         let read: Vec<Option<Tensor>> = self.graph.data(node).iter().skip(1).copied().map(Some).collect();
         if read != expected {
-            return self.wrong(node, ViolationKind::AddedInputs, "the number of workers, its group and its key");
+            return self.wrong(
+                node,
+                ViolationKind::AddedInputs,
+                "the number of workers, its group and its key",
+            );
         }
         let waits: Vec<NodeId> = self.graph.control(node).iter().map(|control| control.from).collect();
         let is_known = |&from: &NodeId| {
             let other = self.graph.name(from);
-            other.starts_with(PREFIX) && (self.graph.nodes.op(from as usize).starts_with("Collective") || other.ends_with("/assign"))
+            other.starts_with(PREFIX)
+                && (self.graph.nodes.op(from as usize).starts_with("Collective")
+                    || other.ends_with("/assign"))
         };
         if !waits.iter().all(is_known) {
             self.wrong(node, ViolationKind::AddedInputs, "control inputs from collectives only");
         }
-        let keys = [group, &format!("{name}/key")].map(|name| self.named(name).and_then(|node| self.constant(node)));
+        let keys =
+            [group, &format!("{name}/key")].map(|name| self.named(name).and_then(|node| self.constant(node)));
         match keys.map(|key| key.and_then(|key| <[i64; 1]>::try_from(key).ok())) {
             [Some([group]), Some([key])] => {
                 if let Some(&other) = self.keys.get(&(group, key)) {
                     let graph = self.graph;
                     self.report.add(ViolationKind::SharedKey, || {
-                        ([graph.name(node), graph.name(other)], "keys of their own".to_string(), format!("both {key}"))
+                        (
+                            [graph.name(node), graph.name(other)],
+                            "keys of their own".to_string(),
+                            format!("both {key}"),
+                        )
                     });
                 }
                 self.keys.insert((group, key), node);
             }
-            _ => self.wrong(node, ViolationKind::AddedInputs, "one number as the key, and one as the group's"),
+            _ => {
+                self.wrong(node, ViolationKind::AddedInputs, "one number as the key, and one as the group's")
+            }
         }
         self.formed.collectives.push(Together { node, is_of_step });
     }
 
     /// The original tensor that a node reads first.
     fn source(&mut self, node: NodeId) -> Option<Tensor> {
-        let source = self.graph.data(node).first().copied().filter(|tensor| self.graph.is_original(tensor.node));
+        let source =
+            self.graph.data(node).first().copied().filter(|tensor| self.graph.is_original(tensor.node));
         if source.is_none() {
             self.wrong(node, ViolationKind::AddedInputs, "a tensor of the original graph");
         }
         source
     }
 
-    fn attr_type(&self, node: NodeId) -> Option<DataType> {
+    pub(super) fn attr_type(&self, node: NodeId) -> Option<DataType> {
         match self.graph.nodes.attr(node as usize, "T")?.value {
             Some(Value::Type(number)) => Some(DataType::new(number)),
             _ => None,
@@ -348,7 +385,8 @@ impl Former<'_, '_> {
         let device = self.graph.nodes.device(node as usize);
         let owner = ["mean", "rows"].iter().find_map(|what| self.named(&under(what)));
         if owner.is_none_or(|owner| self.graph.nodes.device(owner as usize) != device)
-            && !matches!(what, "flat" | "axis" | "sizes") && !what.starts_with("shape/")
+            && !matches!(what, "flat" | "axis" | "sizes")
+            && !what.starts_with("shape/")
         {
             self.wrong(node, ViolationKind::AddedDevice, "the device of its collective");
         }
@@ -375,14 +413,28 @@ impl Former<'_, '_> {
             }
             ("joined", _) => self.joined(node, scope),
             ("split", _) => {
-                self.is(node, &Expected { op: "SplitV", attrs: vec![("Tlen", kind(DataType::INT64))], free: &["T", "num_split"] });
-                let inputs = [self.output(&under("mean")), self.output(&under("sizes")), self.output(&under("axis"))];
+                self.is(
+                    node,
+                    &Expected {
+                        op: "SplitV",
+                        attrs: vec![("Tlen", kind(DataType::INT64))],
+                        free: &["T", "num_split"],
+                    },
+                );
+                let inputs =
+                    [self.output(&under("mean")), self.output(&under("sizes")), self.output(&under("axis"))];
                 self.reads(node, &inputs);
             }
             (_, Some(("in", k))) => {
-                self.is(node, &Expected { op: "Reshape", attrs: vec![("Tshape", kind(DataType::INT32))], free: &["T"] });
+                self.is(
+                    node,
+                    &Expected { op: "Reshape", attrs: vec![("Tshape", kind(DataType::INT32))], free: &["T"] },
+                );
                 let flat = self.named(&under("flat")).and_then(|flat| self.constant(flat));
-                if self.graph.data(node).get(1) != self.output(&under("flat")).as_ref() || flat != Some(vec![-1]) || number(k).is_none() {
+                if self.graph.data(node).get(1) != self.output(&under("flat")).as_ref()
+                    || flat != Some(vec![-1])
+                    || number(k).is_none()
+                {
                     self.wrong(node, ViolationKind::AddedInputs, "a tensor and the shape [-1]");
                 }
                 self.source(node);
@@ -451,7 +503,10 @@ impl Former<'_, '_> {
     /// A part of a mean has the size and the shape of the tensor that it is of.
     fn part(&mut self, node: NodeId, scope: &str, k: &str) {
         let under = |what: &str| format!("{PREFIX}{scope}/{what}");
-        self.is(node, &Expected { op: "Reshape", attrs: vec![("Tshape", kind(DataType::INT64))], free: &["T"] });
+        self.is(
+            node,
+            &Expected { op: "Reshape", attrs: vec![("Tshape", kind(DataType::INT64))], free: &["T"] },
+        );
         let Some(k) = number(k) else {
             return self.wrong(node, ViolationKind::AddedName, "lms/parallel/<number>/out/<number>");
         };
@@ -465,10 +520,18 @@ impl Former<'_, '_> {
         let (Some(source), Some(shape), Some(sizes)) = (source, shape, sizes) else {
             return self.wrong(node, ViolationKind::AddedInputs, "a part of known size");
         };
-        let count = shape.iter().try_fold(1i64, |product, &size| product.checked_mul(size).filter(|_| size >= 0));
+        let count =
+            shape.iter().try_fold(1i64, |product, &size| product.checked_mul(size).filter(|_| size >= 0));
         let known = self.declared_shape(source);
-        if count.is_none() || sizes.get(k as usize) != count.as_ref() || known.is_some_and(|known| known != shape) {
-            return self.wrong(node, ViolationKind::AddedInputs, "the size and the shape of the tensor that it is of");
+        if count.is_none()
+            || sizes.get(k as usize) != count.as_ref()
+            || known.is_some_and(|known| known != shape)
+        {
+            return self.wrong(
+                node,
+                ViolationKind::AddedInputs,
+                "the size and the shape of the tensor that it is of",
+            );
         }
         self.formed.reduced.insert(Self::first_output(node), source);
     }
@@ -482,72 +545,6 @@ impl Former<'_, '_> {
                 (!shape.unknown_rank && sizes.iter().all(|&size| size >= 0)).then_some(sizes)
             }
             _ => None,
-        }
-    }
-
-    /// A variable takes the sum of what the workers have, of whom all but worker 0 give zeros.
-    fn of_broadcast(&mut self, node: NodeId, scope: &str, what: &str) {
-        let under = |what: &str| format!("{BROADCAST}/{scope}/{what}");
-        // The chain from the variable and back to it.
-        let chain = |former: &Self| {
-            let mut names = vec![under("read")];
-            names.extend((0..).map(|k| under(&format!("to/{k}"))).take_while(|name| former.named(name).is_some()));
-            names.extend([under("own"), under("sum")]);
-            names.extend((0..).map(|k| under(&format!("from/{k}"))).take_while(|name| former.named(name).is_some()));
-            names
-        };
-        let names = chain(self);
-        let before = |former: &Self, name: &str| {
-            let at = names.iter().position(|other| other == name)?;
-            former.output(names.get(at.checked_sub(1)?)?)
-        };
-        let variable = |former: &Self, node: NodeId| {
-            let first = former.graph.data(node).first().copied()?;
-            (former.graph.op(first.node).is_variable && former.graph.is_original(first.node)).then_some(first)
-        };
-        let op = self.graph.nodes.op(node as usize);
-        let own_name = self.graph.name(node);
-        match (what, what.split_once('/')) {
-            ("read", _) => {
-                if !matches!(op, "Identity" | "ReadVariableOp") || variable(self, node).is_none() {
-                    self.wrong(node, ViolationKind::AddedInputs, "a variable");
-                }
-            }
-            (_, Some(("to" | "from", _))) => {
-                if !matches!(op, "Bitcast" | "Cast") {
-                    self.wrong(node, ViolationKind::AddedOp, "a conversion");
-                }
-                self.reads(node, &[before(self, own_name)]);
-                self.on_host(node);
-            }
-            ("own", _) => {
-                self.is(node, &Expected { op: "Mul", attrs: Vec::new(), free: &["T"] });
-                let one = match self.attr_type(node) {
-                    Some(DataType::INT32) => "lms/parallel/one",
-                    Some(DataType::INT64) => "lms/parallel/one_long",
-                    _ => return self.wrong(node, ViolationKind::AddedOp, "whole numbers"),
-                };
-                self.reads(node, &[before(self, own_name), self.output(one)]);
-                self.on_host(node);
-            }
-            ("sum", _) => {
-                self.collective(node, "CollectiveReduceV2", Some("Id"), false);
-                let waits = self.graph.data(node).first().copied();
-                if waits != self.output(&under("own")) {
-                    self.wrong(node, ViolationKind::AddedInputs, "the worker's own numbers");
-                }
-                self.on_host(node);
-            }
-            ("assign", _) => {
-                let read = self.named(&under("read")).and_then(|read| variable(self, read));
-                let same = variable(self, node).is_some() && variable(self, node) == read;
-                let last = names.last().and_then(|name| self.output(name));
-                let is_assign = matches!(op, "Assign" | "AssignVariableOp");
-                if !same || !is_assign || self.graph.data(node).get(1).copied() != last {
-                    self.wrong(node, ViolationKind::AddedInputs, "the variable that was read, and the sum");
-                }
-            }
-            _ => self.wrong(node, ViolationKind::UnknownAddedOp, "a known op of a broadcast"),
         }
     }
 }

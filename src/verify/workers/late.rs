@@ -39,9 +39,8 @@ enum Does {
 fn does(op: &str) -> Does {
     match op {
         "Cast" | "CheckNumerics" | "CheckNumericsV2" | "EnsureShape" | "ExpandDims" | "Identity" | "Neg"
-        | "PreventGradient" | "Reshape" | "Snapshot" | "Squeeze" | "StopGradient" | "Switch" | "Transpose" => {
-            Does::Passes
-        }
+        | "PreventGradient" | "Reshape" | "Snapshot" | "Squeeze" | "StopGradient" | "Switch"
+        | "Transpose" => Does::Passes,
         "Add" | "AddN" | "AddV2" | "Sub" => Does::Adds,
         "Mul" | "MulNoNan" => Does::Multiplies,
         "Div" | "DivNoNan" | "RealDiv" => Does::Divides,
@@ -49,11 +48,41 @@ fn does(op: &str) -> Does {
         "Abs" | "ClipByValue" | "Inv" | "Maximum" | "Minimum" | "Pow" | "Reciprocal" | "Rsqrt" | "Sign"
         | "Sqrt" | "Square" | "SquaredDifference" => Does::Bends,
         "UnsortedSegmentSum" => Does::AddsRows,
-        "BiasAddGrad" | "BroadcastTo" | "Concat" | "ConcatV2" | "Conv2D" | "Conv3D" | "DepthToSpace"
-        | "DynamicStitch" | "Einsum" | "Exit" | "Gather" | "GatherV2" | "IdentityN" | "MatMul" | "Mean" | "Merge" | "Pack"
-        | "Pad" | "ParallelConcat" | "ScatterNd" | "SegmentSum" | "Slice" | "SparseSegmentSum"
-        | "SparseTensorDenseMatMul" | "Split" | "SplitV" | "StridedSlice" | "Sum" | "TensorScatterAdd"
-        | "TensorArrayConcatV3" | "TensorArrayGatherV3" | "TensorArrayReadV3" | "TensorListStack" | "Tile" | "Unpack" => Does::Ends,
+        "BiasAddGrad"
+        | "BroadcastTo"
+        | "Concat"
+        | "ConcatV2"
+        | "Conv2D"
+        | "Conv3D"
+        | "DepthToSpace"
+        | "DynamicStitch"
+        | "Einsum"
+        | "Exit"
+        | "Gather"
+        | "GatherV2"
+        | "IdentityN"
+        | "MatMul"
+        | "Mean"
+        | "Merge"
+        | "Pack"
+        | "Pad"
+        | "ParallelConcat"
+        | "ScatterNd"
+        | "SegmentSum"
+        | "Slice"
+        | "SparseSegmentSum"
+        | "SparseTensorDenseMatMul"
+        | "Split"
+        | "SplitV"
+        | "StridedSlice"
+        | "Sum"
+        | "TensorScatterAdd"
+        | "TensorArrayConcatV3"
+        | "TensorArrayGatherV3"
+        | "TensorArrayReadV3"
+        | "TensorListStack"
+        | "Tile"
+        | "Unpack" => Does::Ends,
         _ if op.contains("BackpropFilter")
             || op.contains("BackpropInput")
             || op.starts_with("BatchMatMul")
@@ -81,12 +110,19 @@ struct Looker<'g, 'a> {
 }
 
 /// Looks at each tensor that is reduced.
-pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], chosen: &[bool], formed: &Formed, report: &mut Report) {
+pub(super) fn check(
+    graph: &Graph<'_>,
+    order: &[NodeId],
+    chosen: &[bool],
+    formed: &Formed,
+    report: &mut Report,
+) {
     let mut sources: Vec<Tensor> = formed.reduced.values().copied().collect();
     sources.sort_unstable();
     sources.dedup();
     let differs = depends::spread(graph, order, chosen, &HashSet::new());
-    let mut looker = Looker { graph, order, chosen, differs, ways: HashMap::new(), sources: sources.clone(), report };
+    let mut looker =
+        Looker { graph, order, chosen, differs, ways: HashMap::new(), sources: sources.clone(), report };
     for source in sources {
         let is_rows = formed.gathered.contains(&source);
         looker.look(source, is_rows);
@@ -110,7 +146,8 @@ impl Looker<'_, '_> {
             match does(op) {
                 _ if is_index => {}
                 Does::Passes => {
-                    let decides = inputs.iter().skip(1).any(|other| self.depends_on_gradient(*other, &inputs[..1]));
+                    let decides =
+                        inputs.iter().skip(1).any(|other| self.depends_on_gradient(*other, &inputs[..1]));
                     if decides && graph.flow(tensor.node) == Flow::Switch {
                         self.bad(source, tensor.node, "a choice that depends on gradients");
                     }
@@ -126,7 +163,10 @@ impl Looker<'_, '_> {
                     } else if a && b {
                         // A square has no other factor.
                         let same = first == second;
-                        if same || self.depends_on_gradient(second, &[first]) || self.depends_on_gradient(first, &[second]) {
+                        if same
+                            || self.depends_on_gradient(second, &[first])
+                            || self.depends_on_gradient(first, &[second])
+                        {
                             self.bad(source, tensor.node, "a factor that depends on gradients");
                         }
                     } else {
@@ -146,9 +186,14 @@ impl Looker<'_, '_> {
                 }
                 Does::AddsRows => {
                     let segments = inputs.get(1);
-                    let unique = segments.is_some_and(|ids| graph.nodes.op(ids.node as usize).starts_with("Unique"));
+                    let unique =
+                        segments.is_some_and(|ids| graph.nodes.op(ids.node as usize).starts_with("Unique"));
                     if is_rows && unique {
-                        self.bad(source, tensor.node, "adding up rows of one index, of which workers have other numbers");
+                        self.bad(
+                            source,
+                            tensor.node,
+                            "adding up rows of one index, of which workers have other numbers",
+                        );
                     }
                 }
                 Does::Ends => {}
@@ -202,14 +247,20 @@ impl Looker<'_, '_> {
     fn is_whole_number(&self, tensor: Tensor) -> bool {
         let mut outputs = super::super::op_facts::Outputs::default();
         let port = outputs.of(self.graph, tensor);
-        port.is_some_and(|port| [crate::dtype::DataType::INT32, crate::dtype::DataType::INT64].contains(&port.dtype))
+        port.is_some_and(|port| {
+            [crate::dtype::DataType::INT32, crate::dtype::DataType::INT64].contains(&port.dtype)
+        })
     }
 
     fn bad(&mut self, source: Tensor, node: NodeId, what: &str) {
         let graph = self.graph;
         self.report.add(ViolationKind::LateReduce, || {
             let expected = format!("`{}` reduced in front of {what}", graph.tensor_name(source));
-            ([graph.name(source.node), graph.name(node)], expected, format!("behind it (op {})", graph.nodes.op(node as usize)))
+            (
+                [graph.name(source.node), graph.name(node)],
+                expected,
+                format!("behind it (op {})", graph.nodes.op(node as usize)),
+            )
         });
     }
 }

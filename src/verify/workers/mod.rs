@@ -18,6 +18,7 @@
 //! A placeholder for a single number is a setting, which all workers must be fed alike. That a loss is a mean over examples, and not a
 //! sum, nobody can see in a graph.
 
+mod broadcast;
 mod depends;
 mod form;
 mod late;

@@ -32,8 +32,12 @@ pub(super) fn check(
         }
     }
     // What runs in each step, and in the broadcast.
-    let mut runs: Vec<Vec<bool>> = steps.targets.iter().map(|targets| needed(graph, targets.clone())).collect();
-    let others = formed.collectives.iter().filter(|one| !one.is_of_step && !graph.name(one.node).ends_with("/barrier"));
+    let mut runs: Vec<Vec<bool>> =
+        steps.targets.iter().map(|targets| needed(graph, targets.clone())).collect();
+    let others = formed
+        .collectives
+        .iter()
+        .filter(|one| !one.is_of_step && !graph.name(one.node).ends_with("/barrier"));
     runs.push(needed(graph, others.map(|one| one.node).collect()));
     let mut together = vec![false; graph.len() as usize];
     formed.collectives.iter().for_each(|one| together[one.node as usize] = true);
@@ -67,7 +71,11 @@ fn all_or_none(graph: &Graph<'_>, formed: &Formed, steps: &Steps, report: &mut R
     for one in formed.collectives.iter().filter(|one| one.is_of_step) {
         if !runs.iter().any(|run| run[one.node as usize]) {
             report.add(ViolationKind::UnorderedReduces, || {
-                ([graph.name(one.node)], "a reduce that a step runs".to_string(), "one that none runs".to_string())
+                (
+                    [graph.name(one.node)],
+                    "a reduce that a step runs".to_string(),
+                    "one that none runs".to_string(),
+                )
             });
         }
     }
