@@ -12,7 +12,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # graphs are made, and trie
 
 import tensorflow as tf  # noqa: E402
 
-from exporting import check, files, manifest, options, reference, testdata, training  # noqa: E402
+from exporting import check, files, manifest, options, reference, testdata, training, wrapped  # noqa: E402
 from models import MODELS  # noqa: E402
 
 tf1 = tf.compat.v1
@@ -65,7 +65,7 @@ def export_tf2(model, chosen):
     """A training step as TensorFlow 2 makes it, a function in a SavedModel."""
     path = pathlib.Path(chosen.tf2_saved_model)
     inputs = model.inputs(chosen)
-    step = model.tf2_training_step(inputs, chosen)
+    step = model.tf2_training_step(inputs, chosen) if model.tf2_training_step else wrapped.TrainingStep(model, chosen)
     files.write_tf2_saved_model(step, path)
     return path, manifest.describe_tf2(step, inputs, model, chosen, path)
 

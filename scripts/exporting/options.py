@@ -195,7 +195,7 @@ def add_model(sub, model):
     target = file.add_mutually_exclusive_group()
     target.add_argument("-o", "--output", metavar="FILE", help="(default MODEL_SIZE_bBATCH.meta, .pb or .pbtxt)")
     target.add_argument("--saved-model", metavar="DIR", help="write a SavedModel, with initial values of the variables")
-    if model.tf2_training_step:
+    if not model.turns:
         target.add_argument(
             "--tf2-saved-model", metavar="DIR", help="write a SavedModel of a TensorFlow 2 training step, a tf.function"
         )
@@ -350,8 +350,8 @@ def check_step(options, model):
         (scaled and not options.fp16, "--dynamic-loss-scale goes with --fp16"),
         (scaled and options.forward, "--dynamic-loss-scale does not go with --forward, which trains nothing"),
         (
-            options.updates_first and (options.towers or options.forward or tf2),
-            "--updates-first goes with none of --towers, --forward and --tf2-saved-model",
+            options.updates_first and (options.towers or options.forward),
+            "--updates-first goes with neither --towers nor --forward",
         ),
         (options.forward and model.turns, f"{model.name} has no --forward: it is run for several losses"),
     ]
@@ -371,7 +371,7 @@ def check_input(options):
         (options.parameter_device and options.towers is None, "--parameter-device goes with --towers"),
         (options.towers is not None and options.towers < 1, f"--towers {options.towers}: expected a number above 0"),
         (options.towers and options.device, "--towers puts each tower on its device: leave out --device"),
-        (options.towers and tf2, "--towers does not go with --tf2-saved-model, a function for one device"),
+        (options.ref_variables and tf2, "--ref-variables does not go with --tf2-saved-model: TensorFlow 2 has none"),
     ]
 
 

@@ -52,13 +52,7 @@ def build(model, options):
     with graph.as_default():
         tf1.set_random_seed(options.seed)
         with tf.device(options.device):
-            if options.towers:
-                batch, loss, train_op = towers.build(model, options)
-                turns = [(loss, train_op)]
-            else:
-                batch = batches.make(model, options)
-                net = Network(options.data_format, options.ref_variables, getattr(options, "fp16", False))
-                turns = list(build_turns(model, net, batch.towers[0], options))
+            batch, turns = build_step(model, options)
             init_op = initialization(batch)
         with tf.device("/device:CPU:0"):  # files are read and written on the host
             saver = tf1.train.Saver(tf1.global_variables())
@@ -77,6 +71,16 @@ def build(model, options):
                 graph.add_to_collection(tf1.saved_model.MAIN_OP_KEY, batch.initializer)
     graph.finalize()
     return Training(graph, batch, turns, init_op, saver)
+
+
+def build_step(model, options):
+    """The batch, and the losses with the ops that train them, in the graph and on the devices of the scope."""
+    if options.towers:
+        batch, loss, train_op = towers.build(model, options)
+        return batch, [(loss, train_op)]
+    batch = batches.make(model, options)
+    net = Network(options.data_format, options.ref_variables, getattr(options, "fp16", False))
+    return batch, list(build_turns(model, net, batch.towers[0], options))
 
 
 def build_turns(model, net, batch, options):

@@ -12,7 +12,7 @@ use super::library::{Library, is_update};
 use super::parts::{FlatNode, Made, MadeInput, Tensor};
 use crate::dtype::DataType;
 use crate::format::{Function, Model, Nodes};
-use crate::graph::{NodeAttrs, output_shapes};
+use crate::graph::{ARGUMENT_ATTR, NodeAttrs, output_shapes};
 use crate::ops::{Attr, AttrLookup};
 use crate::proto::tensorflow::attr_value::{ListValue, Value};
 use crate::proto::tensorflow::saved_object::Kind;
@@ -156,6 +156,7 @@ fn placeholder(name: &str, dtype: DataType, shape: Option<TensorShapeProto>) -> 
         name: name.to_string(),
         op: "Placeholder".to_string(),
         attrs: vec![
+            (ARGUMENT_ATTR, attr(Value::B(true))),
             ("_output_shapes", attr(Value::List(listed))),
             ("dtype", attr(Value::Type(dtype.number()))),
             ("shape", attr(Value::Shape(shape))),

@@ -29,6 +29,9 @@ use crate::dtype::DataType;
 use crate::format::Nodes;
 use crate::ops::{OpId, OpInfo, OpRegistry};
 
+/// The attribute of placeholders that stand for arguments of functions, in flat graphs alone.
+pub(crate) const ARGUMENT_ATTR: &str = "_lms_argument";
+
 /// A node: its place in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
@@ -221,6 +224,12 @@ impl<'a> Graph<'a> {
     pub fn is_back_edge(&self, from: NodeId, to: NodeId) -> bool {
         // A function's arguments have no op.
         from.index() < self.len() && build::is_back_edge(self.op(from).name(), self.op(to).name())
+    }
+
+    /// Whether a placeholder stands for an argument of a function: what is given for it lies on the GPU before the step, and stays until it
+    /// is done, for who calls holds it.
+    pub fn is_argument(&self, node: NodeId) -> bool {
+        self.op(node).name() == "Placeholder" && self.attrs(node).raw(ARGUMENT_ATTR).is_some()
     }
 
     /// Whether an op is Keras's learning phase: what is fed there says whether the step trains.

@@ -1,5 +1,6 @@
 //! Where ops run and where their tensors lie.
 
+use crate::dtype::DataType;
 use crate::graph::{Device, Graph, NodeId, Rows, TensorId};
 use crate::ops::OpRegistry;
 use crate::proto::tensorflow::op_def::ArgDef;
@@ -26,7 +27,7 @@ impl Place {
 /// Where each op runs and each tensor lies, as TensorFlow's placer would have it on a machine with the GPUs that the graph
 /// names: what names no device goes to the first GPU if it has a kernel for one, to the host if not.
 ///
-/// Placeholders are on the host: that is where what is fed comes from. All that works on a resource is where the resource
+/// Placeholders are on the host: that is where what is fed comes from; but the arguments of functions are on the GPU. All that works on a resource is where the resource
 /// is.
 #[derive(Debug, Clone)]
 pub struct Placement {
@@ -73,7 +74,11 @@ impl Placement {
     /// Places a node and its arguments.
     fn place(&mut self, graph: &Graph, node: NodeId, named: Place) {
         let (op, attrs) = (graph.op(node), graph.attrs(node));
-        let is_fed = matches!(op.name(), "Placeholder" | "PlaceholderV2");
+        let is_fed = match graph.is_argument(node) {
+            // The runtime keeps integers of 32 bits on the host.
+            true => graph.outputs(node).any(|tensor| graph.output_type(tensor).dtype == DataType::INT32),
+            false => matches!(op.name(), "Placeholder" | "PlaceholderV2"),
+        };
         let kernel = if named == Place::Host || is_fed { None } else { op.gpu_kernel(&attrs) };
         // Of the ops of others nothing is known; whoever names a GPU for one has a kernel.
         let is_foreign = OpRegistry::builtin().id(op.name()).is_none();

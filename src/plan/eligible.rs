@@ -56,8 +56,11 @@ pub fn returnable(graph: &Graph, variables: &RefVariables, tensor: TensorId) -> 
 
 /// Whether a tensor is the same as long as it is there: a copy of a variable's buffer would miss the updates.
 fn changes_never(graph: &Graph, variables: &RefVariables, tensor: TensorId) -> Result<(), NotSwappable> {
-    let producer = graph.op(graph.producer(tensor)).name();
-    match is_persistent(producer) || variables.is_buffer(tensor) {
+    let producer = graph.producer(tensor);
+    match is_persistent(graph.op(producer).name())
+        || graph.is_argument(producer)
+        || variables.is_buffer(tensor)
+    {
         true => Err(NotSwappable::Persistent),
         false => Ok(()),
     }

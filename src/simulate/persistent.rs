@@ -54,7 +54,8 @@ impl Persistent {
                     let bytes = handle_bytes(graph, node).filter(|&bytes| bytes > 0);
                     persistent.variables.extend(bytes.map(variable));
                 }
-                "Variable" | "VariableV2" => {
+                // Whoever calls a function holds what it gives, as if it were a variable's.
+                "Variable" | "VariableV2" | "Placeholder" => {
                     let bytes = graph.outputs(node).next().and_then(bytes_of);
                     persistent.variables.extend(bytes.map(variable));
                 }

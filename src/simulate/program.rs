@@ -35,7 +35,7 @@ pub enum Buffer {
 pub(super) fn buffer(graph: &Graph, sizes: &Sizes, node: NodeId, tensor: TensorId) -> Buffer {
     let op = graph.op(node).name();
     let output = graph.output_index(tensor);
-    if graph.output_type(tensor).is_ref || is_persistent(op) {
+    if graph.output_type(tensor).is_ref || is_persistent(op) || graph.is_argument(node) {
         Buffer::Persistent
     } else if matches!(op, "Merge" | "RefMerge") && output == 0 {
         Buffer::AnyInput

@@ -6,16 +6,22 @@
 
 use std::collections::HashMap;
 
+use prost::Message;
+
 use super::recipe::{Asked, Recipe, TrainRun, Variable, saver, with_output};
 use super::{Fed, TrainError};
 use crate::flatten::Flat;
 use crate::format::op_name;
 use crate::graph::{Graph, NodeId};
+use crate::proto::tensorflow::attr_value::Value;
 use crate::proto::tensorflow::tensor_info::Encoding;
-use crate::proto::tensorflow::{MetaGraphDef, SignatureDef};
+use crate::proto::tensorflow::{AttrValue, ConfigProto, GraphDef, MetaGraphDef, SignatureDef};
 
 /// The signature that TensorFlow 2 keeps for what is to be run after the variables are restored: tables are filled there.
 const INIT_SIGNATURE: &str = "__saved_model_init_op";
+
+/// The attribute by which a call says how what it calls is run.
+const CONFIG: &str = "config_proto";
 
 /// How a file's graph runs a step that is a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +80,31 @@ impl CalledStep {
             return Err(TrainError::NoInit { variables, example: graph.name(first).to_string() });
         }
         Ok(CalledStep { recipe, feeds })
+    }
+
+    /// The file's graph with a configuration for all calls: by their own TensorFlow optimizes what they call, whatever the session's says.
+    /// Calls in calls are inlined, as a rewritten step has none.
+    ///
+    /// # Errors
+    ///
+    /// If the content is no GraphDef.
+    pub fn configured(&self, graph_def: &[u8], config: &ConfigProto) -> Result<Vec<u8>, prost::DecodeError> {
+        let mut config = config.clone();
+        let graph_options = config.graph_options.get_or_insert_default();
+        graph_options.optimizer_options.get_or_insert_default().do_function_inlining = true;
+        // As in the sessions of this tool, of which only what runs is placed, there is no Grappler.
+        graph_options.rewrite_options.get_or_insert_default().disable_meta_optimizer = true;
+        let config = AttrValue { value: Some(Value::S(config.encode_to_vec())) };
+        let mut def = GraphDef::decode(graph_def)?;
+        let functions = def.library.iter_mut().flat_map(|library| &mut library.function);
+        let nodes = functions.flat_map(|function| &mut function.node_def).chain(&mut def.node);
+        for attr in nodes.filter_map(|node| node.attr.get_mut(CONFIG)) {
+            *attr = config.clone();
+        }
+        for node in def.node.iter_mut().filter(|node| self.recipe.train_ops.contains(&node.name)) {
+            node.attr.insert(CONFIG.to_string(), config.clone());
+        }
+        Ok(def.encode_to_vec())
     }
 
     /// The same values under the names that the file's graph has for what is fed.

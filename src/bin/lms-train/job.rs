@@ -1,5 +1,6 @@
 //! From the files and flags to the graphs that run.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
@@ -10,6 +11,7 @@ use tf_lms::format::{Encoding, Source};
 use tf_lms::graph::{Graph, NodeId};
 use tf_lms::order::Placement;
 use tf_lms::plan::{BROADCAST, DataParallel, Draft, MEAN_LOSS, TensorSwap, Traffic, WORKERS, traffic};
+use tf_lms::proto::tensorflow::ConfigProto;
 use tf_lms::train::{
     Asked, CalledStep, DeviceChoice, FeedSpec, Feeds, Recipe, TrainError, Values, only_what_trains,
 };
@@ -28,6 +30,8 @@ pub struct Job {
     pub original: Vec<u8>,
     pub rewritten: Option<Rewritten>,
     pub recipe: Recipe,
+    /// How the step is called where it is a function.
+    pub called: Option<CalledStep>,
     pub feeds: Feeds,
     /// The checkpoint that a SavedModel comes with.
     pub own_checkpoint: Option<PathBuf>,
@@ -133,12 +137,20 @@ impl Job {
         if let Some(rewritten) = rewritten.as_ref().filter(|rewritten| !rewritten.host_ops.is_empty()) {
             recipe.initialize_last(&graph, &rewritten.host_ops);
         }
-        Ok(Job { name, original, rewritten, recipe, feeds, own_checkpoint, reduced, common })
+        Ok(Job { name, original, rewritten, recipe, called, feeds, own_checkpoint, reduced, common })
     }
 
     /// The graph to train.
     pub fn graph_def(&self) -> &[u8] {
         self.rewritten.as_ref().map_or(&self.original, |rewritten| &rewritten.graph_def)
+    }
+
+    /// A graph of the job as a session is given it.
+    pub fn configured<'g>(&self, graph_def: &'g [u8], config: &ConfigProto) -> anyhow::Result<Cow<'g, [u8]>> {
+        Ok(match &self.called {
+            Some(called) => called.configured(graph_def, config).with_context(|| self.name.clone())?.into(),
+            None => graph_def.into(),
+        })
     }
 
     /// The shape of the data of a step: of the largest tensor that is fed or comes from an iterator.

@@ -138,7 +138,9 @@ pub fn train_into(
     wishes: &Wishes,
 ) -> anyhow::Result<()> {
     let context = Context { args, setup, job, wishes };
-    let session = setup.session(graph_def).with_context(|| job.name.clone())?;
+    let graph_def = job.configured(graph_def, &setup.config)?;
+    let session = setup.session(&graph_def).with_context(|| job.name.clone())?;
+    drop(graph_def);
     initialize(&context, &session)?;
     if wishes.variables {
         trained.first =

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Hold what the tools say of training steps that are functions against what TensorFlow 2 does with them, as a table in Markdown.
+
+    scripts/tf2_table.py --bin target/release                            # all models; some minutes
+    scripts/tf2_table.py --bin target/release --only googlenet gpt
+    scripts/tf2_table.py --bin target/release --write docs/accuracy.md
+
+Each model is exported twice, as a SavedModel whose signature trains and as a graph of version 1, by export_models.py with the Python that
+runs this script. Both are predicted; the SavedModel is trained as it is and rewritten for a part of its peak, with exact memory, and
+all variables are compared.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import pages
+
+HERE = pathlib.Path(__file__).resolve().parent
+MIB = 1 << 20
+ENVIRONMENT = {"TF_DETERMINISTIC_OPS": "1", "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
+
+SMALL_BERT = "--hidden 32 --heads 2 --intermediate 128 --layers 2 --positions 32"
+MODELS = {
+    "mnist_cnn": "mnist_cnn --batch 32",
+    "googlenet": "googlenet --batch 2 --size 64 --classes 10",
+    "resnet50": "resnet50 --batch 2 --size 64 --classes 10 --optimizer momentum --learning-rate 5e-5",
+    "mobilenet": "mobilenet --batch 4 --size 64 --blocks 4 --base-filters 16 --classes 10 --learning-rate 1e-3",
+    "deeplabv3plus": "deeplabv3plus --batch 2 --size 65 --middle-blocks 4",
+    "unet3d": "unet3d --batch 1 --size 32 --base-filters 8",
+    "unet3d, two replicas": "unet3d --batch 1 --size 32 --base-filters 4 --towers 2 --optimizer sgd",
+    "bert": f"bert --batch 8 --size 32 --vocabulary 100 {SMALL_BERT}",
+    "gpt": f"gpt --batch 4 --size 32 --vocabulary 200 --learning-rate 1e-3 {SMALL_BERT}",
+    "vit, fp16": "vit --batch 8 --size 32 --patch 8 --layers 2 --hidden 32 --heads 2 --intermediate 64 --classes 10 --fp16"
+    " --dynamic-loss-scale --learning-rate 1e-3",
+    "static_lstm": "static_lstm --batch 8 --size 12 --layers 1 --units 64 --vocabulary 200 --learning-rate 1e-3",
+    "dynamic_rnn": "dynamic_rnn --batch 4 --size 20 --units 32 --vocabulary 200",
+    "cond_cnn": "cond_cnn",
+    "while_rnn": "while_rnn",
+}
+
+
+def tool(args, name, *flags):
+    """Runs a tool. Returns its JSON document, and what it said if it failed."""
+    command = [args.bin / name, *flags, "--json"]
+    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT})
+    if run.returncode and not run.stdout.strip():
+        return None, (run.stderr.strip().splitlines() or [f"status {run.returncode}"])[-1]
+    return json.loads(run.stdout), None
+
+
+def export(flags, output, target):
+    command = [sys.executable, HERE / "export_models.py", *flags.split(), target, output]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode:
+        raise SystemExit(f"export_models.py {flags}: {run.stderr.strip().splitlines()[-1]}")
+
+
+def feeds(model):
+    """The flags that feed what the manifest asks for."""
+    flags = []
+    for each in json.loads(model.with_suffix(".json").read_text())["inputs"]:
+        name = each["name"].split(":")[0].removeprefix("train_")
+        if each["kind"] == "int":
+            flags += ["--feed", f"{name}=randint:{each['lo']}:{each['hi']}"]
+    return flags
+
+
+def row(args, folder, name, flags):
+    """One model: the cells of its row."""
+    model, graph = folder / "tf2", folder / "v1.meta"
+    export(flags, model, "--tf2-saved-model")
+    export(flags, graph, "-o")
+    predicted = {}
+    for path in [model, graph]:
+        report, error = tool(args, "lms-tune", path, "--gpu-mem", "16GiB", "--device-profile", "soft")
+        if error:
+            return [name, error.split(": ", 2)[-1]]
+        predicted[path] = report["peak_before"]
+    fed = feeds(model)
+    run = [model, *fed, "--threads", "1", "--exact-memory", "--steps", "2"]
+    plain, error = tool(args, "lms-train", *run)
+    if error:
+        return [name, error]
+    budget = int(predicted[model] * args.part)
+    told, error = tool(args, "lms-tune", model, "--gpu-mem", str(budget), "--memory-ratio", "1", "--device-profile", "soft", "-o", folder / "plan")
+    least = ""
+    if error or not (folder / "plan").exists():
+        report, error = tool(args, "lms-tune", model, "--gpu-mem", "min", "--device-profile", "soft", "-o", folder / "plan")
+        least = " (least)"
+        if error:
+            return [name, *measured(predicted, model, graph, plain), error.split(": ", 2)[-1]]
+    swapped, error = tool(args, "lms-train", *run, "--plan", folder / "plan")
+    compared, other = tool(
+        args, "lms-train", model, *fed, "--threads", "1", "--steps", str(args.steps), "--compare", "--plan", folder / "plan"
+    )
+    if error or other:
+        return [name, *measured(predicted, model, graph, plain), error or other]
+    moved = [swapped["traffic"][way] - plain["traffic"][way] - swapped["plan"][way] for way in ["bytes_out", "bytes_in"]]
+    differing = len(compared["variables_differing"])
+    return [
+        name,
+        *measured(predicted, model, graph, plain),
+        f"{swapped['memory']['peak_bytes'] / MIB:.2f}{least}",
+        f"{swapped['plan']['bytes_out'] / MIB:.2f}",
+        " / ".join(f"{bytes:+d}" for bytes in moved),
+        f"{'the same' if not compared['first_difference'] and not differing else f'{differing} differ'},"
+        f" {compared['variables_compared']}",
+    ]
+
+
+def measured(predicted, model, graph, plain):
+    peak = plain["memory"]["peak_bytes"]
+    return [
+        f"{predicted[graph] / MIB:.2f}",
+        f"{predicted[model] / MIB:.2f}",
+        f"{peak / MIB:.2f}",
+        f"{(predicted[model] / peak - 1) * 100:+.1f}%",
+    ]
+
+
+HEAD = """| model | graph of version 1, predicted | function, predicted | measured | error | planned: measured peak | out, MiB | bytes out / in beside the plan | losses and variables |
+|---|--:|--:|--:|--:|--:|--:|--:|---|
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--bin", type=pathlib.Path, required=True, help="the folder of the three tools")
+    parser.add_argument("--only", nargs="+", choices=MODELS, metavar="MODEL", default=list(MODELS))
+    parser.add_argument("--part", type=float, default=0.7, help="the part of the peak that plans are made for")
+    parser.add_argument("--steps", type=int, default=20, help="steps after which all variables are compared")
+    parser.add_argument("--write", help="the page with the table's place")
+    args = parser.parse_args()
+    lines = []
+    for name in args.only:
+        with tempfile.TemporaryDirectory() as folder:
+            cells = row(args, pathlib.Path(folder), name, MODELS[name])
+        lines.append(f"| {' | '.join(cells + [''] * (9 - len(cells)))} |\n")
+        print(lines[-1], end="", flush=True)
+    if args.write:
+        pages.write(args.write, "tf2_table.py", HEAD + "".join(lines))
+
+
+if __name__ == "__main__":
+    main()
