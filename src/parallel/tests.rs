@@ -59,7 +59,10 @@ fn all_gradients_of_the_test_data_are_found() {
 fn what_cannot_be_reduced_is_refused_with_its_name() {
     let refused = |name: &str| find(name).unwrap_err();
     let averages = refused("cond_cnn.meta");
-    assert!(averages.contains("stem_norm/cond/FusedBatchNormV3") && averages.contains("under a condition"), "{averages}");
+    assert!(
+        averages.contains("stem_norm/cond/FusedBatchNormV3") && averages.contains("under a condition"),
+        "{averages}"
+    );
     let forward = refused("bert_16_b1_forward.meta");
     assert!(forward.contains("nothing to reduce"), "{forward}");
     let unknown = refused("mnist_cnn_noshapes.pb");

@@ -18,6 +18,8 @@ pub struct Training {
     model: Model,
     recipe: Recipe,
     parallel: DataParallel,
+    /// What a step draws.
+    random: Vec<String>,
     /// What each worker is fed.
     feeds: Vec<Feeds>,
 }
@@ -80,8 +82,13 @@ impl Training {
             feeds
         };
         let feeds = (0..workers as u64).map(of_rank).collect();
+        let draws = |node: &tf_lms::graph::NodeId| {
+            analysis.step.contains(*node) && graph.op(*node).name().starts_with("Random")
+        };
+        let random = graph.node_ids().filter(draws).map(|node| format!("{}:0", graph.name(node))).collect();
+        drop(analysis);
         drop(graph);
-        Training { model, recipe, parallel, feeds }
+        Training { model, recipe, parallel, random, feeds }
     }
 
     fn session(&self) -> Session {
@@ -142,11 +149,13 @@ impl Training {
                 .map(|(session, feeds)| {
                     let feeds: Vec<(&str, &Tensor)> =
                         feeds.0.iter().map(|fed| (fed.name.as_str(), &fed.tensor)).collect();
-                    session.run(&feeds, &cuts, &[]).unwrap()
+                    let fetches: Vec<&str> =
+                        cuts.iter().copied().chain(self.random.iter().map(String::as_str)).collect();
+                    session.run(&feeds, &fetches, &[]).unwrap()
                 })
                 .collect();
             let applied = self.together(&cuts, &made);
-            for (session, feeds) in sessions.iter().zip(&self.feeds) {
+            for ((session, feeds), made) in sessions.iter().zip(&self.feeds).zip(&made) {
                 let is_cut = |name: &str| applied.contains_key(&*format!("{name}:0"));
                 let own = feeds
                     .0

@@ -29,7 +29,7 @@ const MODELS: [(&str, Option<f64>); 12] = [
 
 const STEPS: usize = 3;
 
-fn make(folder: &Path) -> bool {
+pub fn make(folder: &Path) -> bool {
     let Some(python) = std::env::var_os("LMS_TEST_PYTHON") else {
         eprintln!("skipped: LMS_TEST_PYTHON is not set to a Python with TensorFlow");
         return false;
