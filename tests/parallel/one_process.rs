@@ -162,8 +162,10 @@ impl Training {
                     .iter()
                     .filter(|fed| !is_cut(&fed.name))
                     .map(|fed| (fed.name.as_str(), &fed.tensor));
-                let feeds: Vec<(&str, &Tensor)> =
-                    own.chain(applied.iter().map(|(name, value)| (*name, value))).collect();
+                // The train op may wait for the loss, and so run the forward pass: that must draw nothing again.
+                let drawn = self.random.iter().map(String::as_str).zip(&made[cuts.len()..]);
+                let applied = applied.iter().map(|(name, value)| (*name, value));
+                let feeds: Vec<(&str, &Tensor)> = own.chain(applied).chain(drawn).collect();
                 session.run(&feeds, &[], &train[0]).unwrap();
             }
         }
