@@ -39,6 +39,7 @@ MODELS = {
     " --dynamic-loss-scale --learning-rate 1e-3",
     "static_lstm": "static_lstm --batch 8 --size 12 --layers 1 --units 64 --vocabulary 200 --learning-rate 1e-3",
     "dynamic_rnn": "dynamic_rnn --batch 4 --size 20 --units 32 --vocabulary 200",
+    "keras_lstm": "keras_lstm --layers 1",
     "cond_cnn": "cond_cnn",
     "while_rnn": "while_rnn",
 }
@@ -47,7 +48,7 @@ MODELS = {
 def tool(args, name, *flags):
     """Runs a tool. Returns its JSON document, and what it said if it failed."""
     command = [args.bin / name, *flags, "--json"]
-    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT})
+    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT, **args.environment})
     if run.returncode and not run.stdout.strip():
         return None, (run.stderr.strip().splitlines() or [f"status {run.returncode}"])[-1]
     return json.loads(run.stdout), None
@@ -73,10 +74,13 @@ def feeds(model):
 def row(args, folder, name, flags):
     """One model: the cells of its row."""
     model, graph = folder / "tf2", folder / "v1.meta"
+    args.environment = {"SOFTGPU_DEVICES": "2"} if "--towers" in flags else {}
     export(flags, model, "--tf2-saved-model")
-    export(flags, graph, "-o")
+    is_both = not name.startswith("keras")
+    if is_both:
+        export(flags, graph, "-o")
     predicted = {}
-    for path in [model, graph]:
+    for path in [model, graph][: 1 + is_both]:
         report, error = tool(args, "lms-tune", path, "--gpu-mem", "16GiB", "--device-profile", "soft")
         if error:
             return [name, error.split(": ", 2)[-1]]
@@ -105,7 +109,7 @@ def row(args, folder, name, flags):
     return [
         name,
         *measured(predicted, model, graph, plain),
-        f"{swapped['memory']['peak_bytes'] / MIB:.2f}{least}",
+        f"{peak_of(swapped) / MIB:.2f}{least}",
         f"{swapped['plan']['bytes_out'] / MIB:.2f}",
         " / ".join(f"{bytes:+d}" for bytes in moved),
         f"{'the same' if not compared['first_difference'] and not differing else f'{differing} differ'},"
@@ -113,10 +117,15 @@ def row(args, folder, name, flags):
     ]
 
 
+def peak_of(trained):
+    """The most bytes on a GPU."""
+    return max([gpu["peak_bytes"] for gpu in trained.get("gpus", [])], default=trained["memory"]["peak_bytes"])
+
+
 def measured(predicted, model, graph, plain):
-    peak = plain["memory"]["peak_bytes"]
+    peak = peak_of(plain)
     return [
-        f"{predicted[graph] / MIB:.2f}",
+        f"{predicted[graph] / MIB:.2f}" if graph in predicted else "",
         f"{predicted[model] / MIB:.2f}",
         f"{peak / MIB:.2f}",
         f"{(predicted[model] / peak - 1) * 100:+.1f}%",

@@ -81,7 +81,10 @@ def write_saved_model(training, directory):
 def write_tf2_saved_model(step, directory):
     """Writes a SavedModel of a module that has a function `train`, tagged `serve` as TensorFlow 2 does."""
     with new_directory(directory) as draft:
-        tf.saved_model.save(step, str(draft), signatures={SIGNATURE: step.train.get_concrete_function()})
+        # Gradients that are registered by name cannot be traced anew.
+        options = tf.saved_model.SaveOptions(experimental_custom_gradients=getattr(step, "saves_gradients", True))
+        signatures = {SIGNATURE: step.train.get_concrete_function()}
+        tf.saved_model.save(step, str(draft), signatures=signatures, options=options)
         settle_saved_model(draft)
 
 

@@ -60,6 +60,11 @@ ENTRIES = [
         "SavedModel as TensorFlow 2 writes it, tag `serve`: the training step is a function",
         f"mnist_cnn --base-filters 2 {SMALL_STEP} --reference-steps 3 --tf2-saved-model",
     ),
+    Entry(
+        "keras_lstm_tf2",
+        "an LSTM of Keras 3: `While`, lists of tensors, variables that are saved as copies",
+        "keras_lstm --batch 4 --size 6 --layers 1 --units 16 --features 8 --tf2-saved-model",
+    ),
     Entry("cond_cnn.meta", "v1 conditions: `Switch`, `Merge`, dead branches", "cond_cnn --reference-steps 4"),
     Entry(
         "cond_cnn_ref.meta",

@@ -17,6 +17,8 @@ tf1 = tf.compat.v1
 class TrainingStep(tf.Module):
     """The variables, and `train`: a batch in, the loss out, one step of the optimizer on the way."""
 
+    saves_gradients = False
+
     def __init__(self, model, options):
         super().__init__()
         inputs = model.inputs(options)

@@ -4,9 +4,12 @@ The top is a dense layer on the global average, which is what `include_top=True`
 image size can stay free.
 """
 
+from functools import partial
+
 import tensorflow as tf
 import tf_keras as keras
 
+from . import keras3
 from .layers import cross_entropy
 from .model import Model, class_labels, condition, images
 
@@ -45,5 +48,6 @@ MODEL = Model(
     flags={"dynamic_learning_phase": False},
     smallest=32,
     resource_variables_only=True,
+    tf2_training_step=partial(keras3.TrainingStep, keras3.resnet50),
     records="imagenet",
 )

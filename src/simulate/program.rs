@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::Outline;
 use super::builder::Builder;
 use super::initial::Initial;
+use crate::dtype::DataType;
 use crate::graph::{Graph, NodeId, Rows, TensorId};
 use crate::ops::{is_persistent, passes_on, takes_over};
 use crate::order::Place;
@@ -38,7 +39,7 @@ pub(super) fn buffer(graph: &Graph, sizes: &Sizes, node: NodeId, tensor: TensorI
     if graph.output_type(tensor).is_ref || is_persistent(op) || graph.is_argument(node) {
         Buffer::Persistent
     } else if matches!(op, "Merge" | "RefMerge") && output == 0 {
-        Buffer::AnyInput
+        full_optional(graph, node, tensor).map_or(Buffer::AnyInput, Buffer::Input)
     } else if let Some(slot) = passes_on(op, output) {
         Buffer::Input(slot)
     } else if sizes.resizes_nothing(graph, node) {
@@ -48,6 +49,28 @@ pub(super) fn buffer(graph: &Graph, sizes: &Sizes, node: NodeId, tensor: TensorI
     } else {
         Buffer::Own
     }
+}
+
+/// The input of a `Merge` that may hold a value, where the others are empty optionals: what branches save for the gradient is there only if
+/// their branch was taken.
+fn full_optional(graph: &Graph, merge: NodeId, output: TensorId) -> Option<u32> {
+    if graph.output_type(output).dtype != DataType::VARIANT {
+        return None;
+    }
+    let is_empty = |mut tensor: TensorId| loop {
+        let node = graph.producer(tensor);
+        if node.index() >= graph.len() {
+            return false;
+        }
+        match (graph.op(node).name(), graph.data_inputs(node)) {
+            ("OptionalNone", _) => return true,
+            ("Identity", &[input]) => tensor = input,
+            _ => return false,
+        }
+    };
+    let inputs = graph.data_inputs(merge);
+    let full = inputs.iter().position(|&input| !is_empty(input))?;
+    inputs.iter().any(|&input| is_empty(input)).then_some(full as u32)
 }
 
 /// What an entry of a program is.

@@ -4,7 +4,7 @@
 //! and a function saves them again. What a session runs is the op at the graph's top level for which a signature stands: so the file is
 //! trained as it is, or with the one function rewritten.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use prost::Message;
 
@@ -15,13 +15,30 @@ use crate::format::op_name;
 use crate::graph::{Graph, NodeId};
 use crate::proto::tensorflow::attr_value::Value;
 use crate::proto::tensorflow::tensor_info::Encoding;
-use crate::proto::tensorflow::{AttrValue, ConfigProto, GraphDef, MetaGraphDef, SignatureDef};
+use crate::proto::tensorflow::{AttrValue, ConfigProto, GraphDef, MetaGraphDef, NodeDef, SignatureDef};
 
 /// The signature that TensorFlow 2 keeps for what is to be run after the variables are restored: tables are filled there.
 const INIT_SIGNATURE: &str = "__saved_model_init_op";
 
 /// The attribute by which a call says how what it calls is run.
 const CONFIG: &str = "config_proto";
+
+/// What the names of the ops begin with that are added to move values between a variable and its copy.
+const COPIES: &str = "lms_train/copies/";
+
+/// A variable of which the checkpoint has a copy's value.
+///
+/// Keras 3 saves its variables so: the file's functions save and restore a variable that begins as a copy of the one that the step
+/// works on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Copied {
+    /// The variable that the step works on.
+    variable: String,
+    /// The one that is saved and restored.
+    copy: String,
+    /// `DataType`.
+    dtype: i32,
+}
 
 /// How a file's graph runs a step that is a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +47,7 @@ pub struct CalledStep {
     pub recipe: Recipe,
     /// For each argument that is fed the name of its node in the flat graph, which is the argument's, and that of the file's placeholder.
     pub feeds: Vec<(String, String)>,
+    copied: Vec<Copied>,
 }
 
 impl CalledStep {
@@ -63,13 +81,17 @@ impl CalledStep {
             let signature = meta_graph.signature_def.get(INIT_SIGNATURE)?;
             Some(op_name(tensor_of(signature.outputs.values().next()?)?).to_string())
         });
+        let copied = restored.map(|restore| copied(graph, restore)).unwrap_or_default();
+        let moves = |what: &str| copied.iter().map(|each| format!("{COPIES}{what}/{}", each.copy)).collect();
         let recipe = Recipe {
+            after_restoring: [moves("restored"), moves("dropped")],
+            before_saving: moves("saved"),
             train_ops: vec![name.clone()],
             runs: vec![TrainRun { train_ops: vec![name], fetches_loss: loss.is_some() }],
             loss,
             placeholders: feeds.iter().map(|(argument, _)| argument.clone()).collect(),
             table_init_ops: init.into_iter().collect(),
-            variables: restored.map(|restore| variables(graph, restore)).unwrap_or_default(),
+            variables: restored.map(|restore| variables(graph, restore, &copied)).unwrap_or_default(),
             saver,
             ..Recipe::default()
         };
@@ -79,7 +101,7 @@ impl CalledStep {
             let variables = graph.node_ids().filter(|&node| graph.op(node).name() == "VarHandleOp").count();
             return Err(TrainError::NoInit { variables, example: graph.name(first).to_string() });
         }
-        Ok(CalledStep { recipe, feeds })
+        Ok(CalledStep { recipe, feeds, copied })
     }
 
     /// The file's graph with a configuration for all calls: by their own TensorFlow optimizes what they call, whatever the session's says.
@@ -104,6 +126,7 @@ impl CalledStep {
         for node in def.node.iter_mut().filter(|node| self.recipe.train_ops.contains(&node.name)) {
             node.attr.insert(CONFIG.to_string(), config.clone());
         }
+        def.node.extend(self.copied.iter().flat_map(Copied::nodes));
         Ok(def.encode_to_vec())
     }
 
@@ -117,6 +140,55 @@ impl CalledStep {
         });
         renamed.collect()
     }
+}
+
+impl Copied {
+    /// The ops that move the value there and back, and one that gives the copy's memory back.
+    fn nodes(&self) -> Vec<NodeDef> {
+        let Copied { variable, copy, dtype } = self;
+        let node = |what: &str, op: &str, input: Vec<String>, dtype: Option<i32>| NodeDef {
+            name: format!("{COPIES}{what}/{copy}"),
+            op: op.to_string(),
+            input,
+            attr: dtype
+                .map(|dtype| ("dtype".to_string(), AttrValue { value: Some(Value::Type(dtype)) }))
+                .into_iter()
+                .collect(),
+            ..NodeDef::default()
+        };
+        let moved = |what: &str, from: &str, to: &str| {
+            let read = node(&format!("read_{what}"), "ReadVariableOp", vec![from.to_string()], Some(*dtype));
+            let assign =
+                node(what, "AssignVariableOp", vec![to.to_string(), read.name.clone()], Some(*dtype));
+            [read, assign]
+        };
+        let mut nodes = Vec::from(moved("restored", copy, variable));
+        nodes.extend(moved("saved", variable, copy));
+        nodes.push(node("dropped", "DestroyResourceOp", vec![copy.clone()], None));
+        nodes
+    }
+}
+
+/// The variables that begin as copies of others and are restored in place of them.
+fn copied(graph: &Graph, restore: NodeId) -> Vec<Copied> {
+    let restored: HashSet<NodeId> =
+        graph.data_inputs(restore).iter().map(|&input| graph.producer(input)).collect();
+    let mut found = Vec::new();
+    for node in graph.node_ids().filter(|&node| graph.op(node).name() == "AssignVariableOp") {
+        let &[copy, value] = graph.data_inputs(node) else { continue };
+        let (copy, read) = (graph.producer(copy), graph.producer(value));
+        let is_there = |node: NodeId| node.index() < graph.len();
+        if !is_there(copy) || !is_there(read) || graph.op(read).name() != "ReadVariableOp" {
+            continue;
+        }
+        let Some(&handle) = graph.data_inputs(read).first() else { continue };
+        let variable = graph.producer(handle);
+        if is_there(variable) && restored.contains(&copy) && !restored.contains(&variable) {
+            let [variable, copy] = [variable, copy].map(|node| graph.name(node).to_string());
+            found.push(Copied { variable, copy, dtype: graph.output_type(value).dtype.number() });
+        }
+    }
+    found
 }
 
 /// The arguments that are placeholders, in the function and at the top level.
@@ -176,7 +248,7 @@ fn loss(
 }
 
 /// The variables that the file's function restores, with an op that reads each.
-fn variables(graph: &Graph, restore: NodeId) -> Vec<Variable> {
+fn variables(graph: &Graph, restore: NodeId, copied: &[Copied]) -> Vec<Variable> {
     let mut reads: HashMap<NodeId, NodeId> = HashMap::new();
     for node in graph.node_ids().filter(|&node| graph.op(node).name() == "ReadVariableOp") {
         if let Some(&handle) = graph.data_inputs(node).first() {
@@ -184,8 +256,14 @@ fn variables(graph: &Graph, restore: NodeId) -> Vec<Variable> {
         }
     }
     let handles = graph.data_inputs(restore).iter().map(|&input| graph.producer(input));
+    let by_name: HashMap<&str, NodeId> = graph.node_ids().map(|node| (graph.name(node), node)).collect();
+    let of_copy: HashMap<&str, NodeId> = copied
+        .iter()
+        .filter_map(|each| Some((each.copy.as_str(), *by_name.get(each.variable.as_str())?)))
+        .collect();
     let known = handles.filter(|handle| handle.index() < graph.len());
     let variable = |handle: NodeId| {
+        let handle = of_copy.get(graph.name(handle)).copied().unwrap_or(handle);
         let read = *reads.get(&handle)?;
         let snapshot = format!("{}:0", graph.name(read));
         Some(Variable { name: graph.name(handle).to_string(), initial: None, snapshot })

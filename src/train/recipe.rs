@@ -72,6 +72,10 @@ pub struct Recipe {
     pub init_ops: Vec<String>,
     /// Further ones, to be run behind these, one after the other: what they make on a GPU need not be there all at once.
     pub late_init_ops: Vec<String>,
+    /// Ops to be run behind what restores, those of each list together, one list after the other.
+    pub after_restoring: [Vec<String>; 2],
+    /// Ops to be run before what saves.
+    pub before_saving: Vec<String>,
     /// Ops that fill tables.
     pub table_init_ops: Vec<String>,
     /// Ops that a step is run for.

@@ -19,6 +19,7 @@ pub fn restore(session: &Session, recipe: &Recipe, prefix: &Path) -> anyhow::Res
     session
         .run(&[(filename, &prefix_tensor)], &[], &[&saver.restore])
         .with_context(|| format!("{}: cannot be restored", prefix.display()))?;
+    recipe.after_restoring.iter().try_for_each(|ops| run(session, ops))?;
     Ok(())
 }
 
@@ -31,14 +32,26 @@ pub fn save(session: &Session, recipe: &Recipe, prefix: &Path, step: u64) -> any
     }
     let path = with_suffix(prefix, &format!("-{step}"));
     let (filename, path_tensor) = name_tensor(saver, &path);
+    run(session, &recipe.before_saving)?;
     session
         .run(&[(filename, &path_tensor)], &[&saver.save], &[])
         .with_context(|| format!("{}: cannot be saved", path.display()))?;
+    if !recipe.before_saving.is_empty() {
+        run(session, &recipe.after_restoring[1])?;
+    }
     let name =
         path.file_name().unwrap_or_default().to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"");
     let state = format!("model_checkpoint_path: \"{name}\"\nall_model_checkpoint_paths: \"{name}\"\n");
     write_file(&path.with_file_name("checkpoint"), state.as_bytes())?;
     Ok(path)
+}
+
+fn run(session: &Session, ops: &[String]) -> anyhow::Result<()> {
+    let ops: Vec<&str> = ops.iter().map(String::as_str).collect();
+    if !ops.is_empty() {
+        session.run(&[], &[], &ops).context("moving values between variables and their copies")?;
+    }
+    Ok(())
 }
 
 fn name_tensor<'s>(saver: &'s Saver, prefix: &Path) -> (&'s str, Tensor) {
