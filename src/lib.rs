@@ -59,6 +59,7 @@ pub mod graph;
 pub mod omit;
 pub mod ops;
 pub mod order;
+pub mod parallel;
 #[cfg(feature = "pictures")]
 pub mod picture;
 pub mod pipeline;

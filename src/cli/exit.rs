@@ -14,6 +14,8 @@ pub enum Failure {
     Usage,
     /// It does not fit, even with everything swapped.
     DoesNotFit,
+    /// Another worker of a training on several failed, hangs, or never came.
+    OtherWorker,
 }
 
 impl From<Failure> for ExitCode {
@@ -22,6 +24,7 @@ impl From<Failure> for ExitCode {
             Failure::Failed => 1,
             Failure::Usage => 2,
             Failure::DoesNotFit => 3,
+            Failure::OtherWorker => 4,
         })
     }
 }

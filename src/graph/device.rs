@@ -86,6 +86,18 @@ impl Device {
         }
     }
 
+    /// `host` in whatever task runs the graph: a session that sees one task only has one such device.
+    pub fn host_of_any_task(&self, host: &Device) -> Device {
+        let kind = Some(host.kind.clone().unwrap_or_else(|| "CPU".to_string()));
+        Device {
+            job: host.job.clone().or_else(|| self.job.clone()),
+            replica: host.replica.or(self.replica),
+            task: host.task.or(self.task),
+            kind,
+            index: Some(host.index.unwrap_or(0)),
+        }
+    }
+
     /// Whether every part that `pattern` names is the same here.
     pub fn matches(&self, pattern: &Device) -> bool {
         fn same<T: PartialEq>(part: &Option<T>, wanted: &Option<T>) -> bool {

@@ -7,6 +7,7 @@ use crate::cost::CostFileError;
 use crate::flatten::FlattenError;
 use crate::format::FormatError;
 use crate::graph::{DeviceError, GraphError};
+use crate::parallel::ParallelError;
 use crate::plan::{PlanError, UnknownName};
 use crate::rewrite::RewriteError;
 #[cfg(feature = "tensorflow")]
@@ -166,6 +167,9 @@ pub enum Error {
     /// Weights were to go to the host, and the strategy does not do that.
     #[error("swapping weights: only --strategy planned does that")]
     WeightsStay,
+    /// The model cannot be made to train on several workers.
+    #[error(transparent)]
+    Parallel(#[from] About<ParallelError>),
     /// The plan cannot be carried out, or what was added not be taken out.
     #[error(transparent)]
     Rewrite(#[from] About<RewriteError>),

@@ -10,7 +10,8 @@ use crate::format::{self, Edits, Encoding, Model as File, Source, collected_ops,
 use crate::graph::{Graph, NodeId};
 use crate::ops::OpRegistry;
 use crate::order::Step;
-use crate::plan::{Analysis, Plan};
+use crate::parallel::{ParallelOptions, data_parallel};
+use crate::plan::{Analysis, DataParallel, Plan, WORKERS};
 use crate::proto::tensorflow::saved_object::Kind;
 use crate::proto::tensorflow::{MetaGraphDef, OpList};
 use crate::rewrite::{self, RewriteError};
@@ -49,6 +50,7 @@ pub struct Model {
     source: Option<Source>,
     file: File,
     read_options: format::ReadOptions,
+    op_defs: OpList,
     registry: OpRegistry,
     meta_graph: Option<MetaGraphDef>,
     /// The training step as a graph of its own, where it is a function.
@@ -99,7 +101,8 @@ impl Model {
         };
         let flat = function.map(|function| flatten(&file, &registry, &function)).transpose();
         let flat = flat.of(file.name())?;
-        Ok(Model { source: None, file, read_options: options.format(), registry, meta_graph, flat })
+        let (read_options, op_defs) = (options.format(), options.op_defs.clone());
+        Ok(Model { source: None, file, read_options, op_defs, registry, meta_graph, flat })
     }
 
     /// What messages call it.
@@ -286,6 +289,49 @@ impl Model {
         // What others of the file's train ops run must stay as it is all the same.
         runs.insert(0, together);
         Ok(Step::of_runs(graph, &runs, 0..1))
+    }
+
+    /// Finds out what makes this model train on several workers. `analysis` is of its graph.
+    ///
+    /// Unless `options` name a loss, it is the first that the file names.
+    ///
+    /// # Errors
+    ///
+    /// If what becomes of a gradient is not understood.
+    pub fn data_parallel(
+        &self,
+        analysis: &Analysis,
+        options: &ParallelOptions,
+    ) -> Result<DataParallel, Error> {
+        let collected = self.meta_graph.as_ref().map(|meta_graph| collected_ops(meta_graph, "losses"));
+        let first = collected.and_then(|losses| losses.into_iter().next());
+        let loss = options.loss.clone().or(first);
+        let options = ParallelOptions { loss, ..options.clone() };
+        Ok(data_parallel(analysis, &options).of(self.name())?)
+    }
+
+    /// This model made to train on several workers, not checked: a model like any other, to be analysed, planned for and rewritten, and
+    /// then to be checked against this one. `graph` is this model's.
+    ///
+    /// # Errors
+    ///
+    /// If it is for another graph, or the encoding cannot hold it.
+    pub fn parallelized(&self, graph: &Graph, parallel: &DataParallel) -> Result<Model, Error> {
+        let edits = rewrite::parallelize(&self.file, graph, parallel).of(self.name())?;
+        let content = self.file.edited(&edits, self.file.encoding())?.to_vec();
+        let file = File::from_bytes(self.name(), content, &self.read_options)?;
+        let options = OpenOptions {
+            tags: self.read_options.tags.clone(),
+            op_defs: self.op_defs.clone(),
+            step: StepFunction::TopLevel,
+        };
+        Ok(Model { source: self.source.clone(), ..Model::new(file, &options)? })
+    }
+
+    /// Whether this model was made to train on several workers.
+    pub fn is_parallel(&self) -> bool {
+        let nodes = self.file.nodes();
+        (0..nodes.len()).any(|node| nodes.name(node) == WORKERS)
     }
 
     /// Carries a plan out. `graph` is this model's.

@@ -21,6 +21,12 @@ impl Rewritten<'_> {
         self.control_edges
     }
 
+    /// The same, to be checked against the model that this one's was made from.
+    #[must_use]
+    pub fn of<'o>(self, original: &'o super::Model) -> Rewritten<'o> {
+        Rewritten { original, file: self.file, control_edges: self.control_edges }
+    }
+
     /// Proves that it computes what the original does. `train_ops` are ops that a step is run for, beside those that the file names.
     ///
     /// # Errors

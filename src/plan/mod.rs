@@ -4,6 +4,7 @@
 //! another machine. Strategies make plans; the rewrite carries them out and knows nothing else.
 
 mod analysis;
+mod data_parallel;
 mod digest;
 mod draft;
 mod eligible;
@@ -19,6 +20,9 @@ mod without;
 use serde::{Deserialize, Serialize};
 
 pub use analysis::{Analysis, Iterations};
+pub use data_parallel::{
+    BARRIER, BROADCAST, Collective, DataParallel, Gathered, MEAN_LOSS, RANK, ReduceOn, Reduced, WORKERS,
+};
 pub use digest::graph_digest;
 pub use draft::{Draft, NodeOrder, OpRecomputation, TensorSwap, TensorUse, UnknownName};
 pub use eligible::{NotSwappable, movable, returnable, swappable};
@@ -31,16 +35,19 @@ pub use weights::{Weight, computes_nothing, keeps_value, weights};
 pub use without::{without_tensor, without_tensors};
 
 /// The version of the plan format that this library writes and reads.
-pub const PLAN_SCHEMA: u32 = 4;
+pub const PLAN_SCHEMA: u32 = 5;
 
-/// The first version, which knew no recomputation, as the second knew no initial values, and the third no ops on the host; all of it
-/// still means the same.
+/// The version of plans for one worker.
+const SCHEMA_FOR_ONE: u32 = 4;
+
+/// The first version, which knew no recomputation, as the second knew no initial values, the third no ops on the host, and the fourth no
+/// several workers; all of it still means the same.
 const FIRST_SCHEMA: u32 = 1;
 
 /// What to change in a graph so that it needs less memory on its GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The version of the format: [`PLAN_SCHEMA`].
+    /// The version of the format: [`PLAN_SCHEMA`], or the one before for a single worker.
     pub schema: u32,
     /// Which graph the plan is for.
     pub graph: GraphIdentity,
@@ -63,6 +70,9 @@ pub struct Plan {
     /// Ops that go to the host, device and all: what keeps weights, with what assigns and reads these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host_ops: Vec<String>,
+    /// What has the graph train on several workers. All else is then for the graph in which that has been carried out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_parallel: Option<DataParallel>,
 }
 
 /// Which graph a plan is for.
@@ -205,7 +215,7 @@ impl Plan {
     /// A plan that changes nothing.
     pub fn new(analysis: &Analysis, strategy: &str, host_device: &str) -> Plan {
         Plan {
-            schema: PLAN_SCHEMA,
+            schema: SCHEMA_FOR_ONE,
             graph: GraphIdentity {
                 nodes: analysis.graph.len(),
                 digest: graph_digest(analysis.graph),
@@ -219,7 +229,14 @@ impl Plan {
             recomputations: Vec::new(),
             initial_values: Vec::new(),
             host_ops: Vec::new(),
+            data_parallel: None,
         }
+    }
+
+    /// The same plan for a graph in which this was carried out first.
+    #[must_use]
+    pub fn with_data_parallel(self, data_parallel: DataParallel) -> Plan {
+        Plan { schema: PLAN_SCHEMA, data_parallel: Some(data_parallel), ..self }
     }
 
     /// Reads a plan from JSON. `name` is what messages call the file.

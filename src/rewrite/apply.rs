@@ -8,7 +8,7 @@ use crate::format::{AttrEdit, Edits, Model, Nodes};
 use crate::graph::{ControlFlow, Device, Graph, NodeId, RefVariables, TensorId};
 use crate::plan::{
     InitialValue, NotRecomputable, NotSwappable, Order, Plan, Recomputation, Substitute, Swap, SwapIn,
-    computes_nothing, graph_digest, movable, recomputable, returnable,
+    WORKERS, computes_nothing, graph_digest, movable, recomputable, returnable,
 };
 use crate::proto::tensorflow::attr_value::{ListValue, Value};
 use crate::proto::tensorflow::{AttrValue, NodeDef};
@@ -33,7 +33,7 @@ pub struct Rewritten {
 pub fn rewrite(model: &Model, graph: &Graph, plan: &Plan) -> Result<Rewritten, RewriteError> {
     let nodes = model.nodes();
     let moved = || (0..nodes.len()).find(|&node| names::device_before(nodes, node).is_some());
-    if let Some(node) = names::first_added(nodes).or_else(|| moved().map(|node| nodes.name(node))) {
+    if let Some(node) = names::first_swapping(nodes).or_else(|| moved().map(|node| nodes.name(node))) {
         return Err(RewriteError::AlreadyRewritten { node: node.to_string() });
     }
     let found = graph_digest(graph);
@@ -51,6 +51,7 @@ pub fn rewrite(model: &Model, graph: &Graph, plan: &Plan) -> Result<Rewritten, R
         flow: ControlFlow::of(graph),
         variables: RefVariables::of(graph),
         host: Device::parse(&plan.host_device)?,
+        serves_any_task: (0..nodes.len()).any(|node| nodes.name(node) == WORKERS),
         by_name: graph.node_ids().map(|node| (graph.name(node), node)).collect(),
         inputs: BTreeMap::new(),
         added: Vec::new(),
@@ -99,6 +100,8 @@ struct Rewriter<'a> {
     flow: ControlFlow,
     variables: RefVariables,
     host: Device,
+    /// Whether the graph is for any worker of several.
+    serves_any_task: bool,
     by_name: HashMap<&'a str, NodeId>,
     /// The new inputs of nodes that have some.
     inputs: BTreeMap<NodeId, Vec<String>>,
@@ -132,6 +135,16 @@ impl Rewriter<'_> {
         found.ok_or_else(|| RewriteError::NoSuchTensor { tensor: name.to_string() })
     }
 
+    /// The host of an op's device.
+    fn host_of(&self, node: NodeId) -> String {
+        let device = self.graph.device(node);
+        let host = match self.serves_any_task {
+            true => device.host_of_any_task(&self.host),
+            false => device.host(&self.host),
+        };
+        host.to_string()
+    }
+
     /// Moves an op to the host of its device.
     fn move_to_host(&mut self, name: &str) -> Result<(), RewriteError> {
         let node = self.node(name, "an op that goes to the host")?;
@@ -140,7 +153,7 @@ impl Rewriter<'_> {
             return Err(RewriteError::NotMovable { node: name.to_string(), op: op.to_string() });
         }
         let before = self.nodes.device(node.index()).to_string();
-        let device = self.graph.device(node).host(&self.host).to_string();
+        let device = self.host_of(node);
         self.devices.insert(node.index(), Some(device));
         self.attrs.insert(node.index(), AttrEdit::Add(names::DEVICE_BEFORE, before));
         Ok(())
@@ -416,7 +429,7 @@ impl Rewriter<'_> {
             name,
             op: SWAP_OP.to_string(),
             input: inputs,
-            device: self.graph.device(producer).host(&self.host).to_string(),
+            device: self.host_of(producer),
             attr,
             ..NodeDef::default()
         });

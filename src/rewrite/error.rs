@@ -101,6 +101,18 @@ pub enum RewriteError {
         /// The other.
         second: String,
     },
+    /// A collective that comes after one that is not there, or behind it.
+    #[error("the plan has collective {number} come after one that does not come before it")]
+    NoSuchCollective {
+        /// Its place.
+        number: usize,
+    },
+    /// A collective of nothing, of several types, or of tensors of unknown shapes.
+    #[error("the plan's {name:?} puts nothing together, or what does not go together")]
+    UnfitCollective {
+        /// The collective.
+        name: String,
+    },
     /// A host device that is none.
     #[error("the plan's host device: {0}")]
     Device(#[from] DeviceError),

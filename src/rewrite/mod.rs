@@ -18,6 +18,12 @@
 //! - `lms/initial/NODE/OUTPUT_NUMBER` on the host reads a constant, and is read in its place by the op that gives it to a variable. So
 //!   the variable gets a copy, and does not share the constant's memory.
 //!
+//! - `lms/parallel/workers` and `lms/parallel/rank` are placeholders, by which one file serves any number of workers.
+//!   `lms/parallel/NUMBER/…` is one thing that all workers do together: `mean` a `CollectiveReduceV2` of the tensors that `in/…` read and
+//!   `joined` puts together, which `split` and `out/…` give back; or `rows` and `indices` two `CollectiveGatherV2`, of what `part` has
+//!   divided by the number of workers, and of what says where it belongs. `lms/parallel/broadcast` gives all workers the variables of
+//!   worker 0, and `lms/parallel/barrier` ends when all have come to it. What is swapped is swapped of the graph with all this.
+//!
 //! What keeps a weight, assigns it or passes it on may go to the host: such a node has another device, and the old one as the attribute
 //! `_lms_device`. What had to be in the same place and computes something stays: its `_class` is called `_lms_class`. Swap-ins then bring
 //! the weight to its readers, and nothing has to go out.
@@ -30,11 +36,14 @@
 //! and [`strip`] returns the original graph.
 
 mod apply;
+mod declare;
 mod error;
 mod names;
+mod parallel;
 mod strip;
 
 pub use apply::{Rewritten, rewrite};
 pub use error::RewriteError;
 pub use names::is_added;
+pub use parallel::parallelize;
 pub use strip::strip;

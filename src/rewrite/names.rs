@@ -16,6 +16,9 @@ const RECOMPUTE: &str = "lms/recompute/";
 /// Where copies of initial values are.
 const INITIAL: &str = "lms/initial/";
 
+/// Where what serves several workers is.
+pub(super) const PARALLEL: &str = "lms/parallel/";
+
 /// The attribute of a node that went to the host with the device that it had.
 pub(super) const DEVICE_BEFORE: &str = "_lms_device";
 
@@ -32,12 +35,38 @@ pub(super) fn is_freed(nodes: Nodes<'_>, node: usize) -> bool {
 
 /// Whether a node of this name was added by a rewrite.
 pub fn is_added(name: &str) -> bool {
-    [SWAP_IN, SWAP_OUT, ORDER, RECOMPUTE, INITIAL].iter().any(|scope| name.starts_with(scope))
+    [SWAP_IN, SWAP_OUT, ORDER, RECOMPUTE, INITIAL, PARALLEL].iter().any(|scope| name.starts_with(scope))
+}
+
+/// Whether a node of this name serves several workers.
+pub fn is_parallel(name: &str) -> bool {
+    name.starts_with(PARALLEL)
 }
 
 /// The first added node of a graph.
 pub(super) fn first_added(nodes: Nodes<'_>) -> Option<&str> {
     (0..nodes.len()).map(|node| nodes.name(node)).find(|name| is_added(name))
+}
+
+/// The first node that swaps, orders or computes again: what serves several workers may be there before.
+pub(super) fn first_swapping(nodes: Nodes<'_>) -> Option<&str> {
+    let mut names = (0..nodes.len()).map(|node| nodes.name(node));
+    names.find(|name| is_added(name) && !is_parallel(name))
+}
+
+/// The node that reads what a node that serves several workers gives out as all workers'; none if it gives out something else.
+pub(super) fn reads_own(name: &str) -> Option<String> {
+    let rest = name.strip_prefix(PARALLEL)?;
+    let (scope, what) = rest.split_once('/')?;
+    if scope.is_empty() || !scope.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    match what.split_once('/') {
+        None if what == "mean" || what == "indices" => Some(name.to_string()),
+        None if what == "rows" => Some(format!("{PARALLEL}{scope}/part")),
+        Some(("out", number)) => Some(format!("{PARALLEL}{scope}/in/{number}")),
+        _ => None,
+    }
 }
 
 /// The device that a node had before it went to the host; none if it did not go.

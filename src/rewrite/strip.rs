@@ -55,10 +55,12 @@ fn original_input(input: &str, sources: &HashMap<&str, &str>) -> Result<Option<S
         return Ok(Some(names::same_output(input, node)));
     }
     let mut source = input;
-    // A swap-in reads the tensor or its swap-out: two steps at most.
-    for _ in 0..3 {
+    // A swap-in reads the tensor or its swap-out: two steps at most. What it reads may be all workers', made from what each has, which
+    // may have been swapped too.
+    for _ in 0..6 {
         let name = source.strip_suffix(":0").unwrap_or(source);
-        match sources.get(name) {
+        let reader = names::reads_own(name);
+        match sources.get(reader.as_deref().unwrap_or(name)) {
             Some(&next) => source = next,
             None if names::is_added(name) => break,
             None if source == input => return Ok(Some(input.to_string())),

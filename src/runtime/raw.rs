@@ -16,7 +16,7 @@ use super::tensor::{Tensor, TensorError, Values};
 use crate::dtype::DataType;
 
 /// The functions that this module calls through `tensorflow-sys-runtime`, which panics where one is missing.
-pub(super) const FUNCTIONS: [&str; 36] = [
+pub(super) const FUNCTIONS: [&str; 37] = [
     "TF_DeleteBuffer",
     "TF_DeleteDeviceList",
     "TF_DeleteGraph",
@@ -46,6 +46,7 @@ pub(super) const FUNCTIONS: [&str; 36] = [
     "TF_SessionListDevices",
     "TF_SessionRun",
     "TF_SetConfig",
+    "TF_SetTarget",
     "TF_StringCopy",
     "TF_StringDealloc",
     "TF_StringGetDataPointer",
@@ -63,6 +64,29 @@ pub(super) struct Functions {
     allocate_tensor: unsafe extern "C" fn(c_int, *const i64, c_int, usize) -> *mut sys::TF_Tensor,
     /// Older versions and some builds have no plug-ins.
     load_device_plugin: Option<unsafe extern "C" fn(*const c_char, *mut sys::TF_Status) -> *mut c_void>,
+    /// Some builds have no servers: those that make one, start it, and tell its address.
+    server: Option<ServerFunctions>,
+}
+
+/// What a server takes.
+#[derive(Debug, Clone, Copy)]
+struct ServerFunctions {
+    new: unsafe extern "C" fn(*const c_void, usize, *mut sys::TF_Status) -> *mut c_void,
+    start: unsafe extern "C" fn(*mut c_void, *mut sys::TF_Status),
+    target: unsafe extern "C" fn(*mut c_void) -> *const c_char,
+}
+
+impl ServerFunctions {
+    fn of(library: &'static Library) -> Option<ServerFunctions> {
+        // SAFETY: the signatures are those of TensorFlow's headers, with pointers to a type that nobody looks into.
+        unsafe {
+            Some(ServerFunctions {
+                new: *library.get("TF_NewServer").ok()?,
+                start: *library.get("TF_ServerStart").ok()?,
+                target: *library.get("TF_ServerTarget").ok()?,
+            })
+        }
+    }
 }
 
 impl Functions {
@@ -74,7 +98,24 @@ impl Functions {
                 tensor_type: *library.get("TF_TensorType").map_err(|_| "TF_TensorType")?,
                 allocate_tensor: *library.get("TF_AllocateTensor").map_err(|_| "TF_AllocateTensor")?,
                 load_device_plugin: library.get(LOAD_DEVICE_PLUGIN).ok().map(|symbol| *symbol),
+                server: ServerFunctions::of(library),
             })
+        }
+    }
+
+    /// Starts a server for the rest of the process, and returns its target; none if TensorFlow has none. `def` is an encoded ServerDef.
+    pub fn start_server(&self, def: &[u8]) -> Option<Result<String, Status>> {
+        let functions = self.server?;
+        let status = CallStatus::new();
+        // SAFETY: the bytes outlive the call, which copies them. The server is never deleted: TensorFlow cannot stop one in good order.
+        unsafe {
+            let server = (functions.new)(def.as_ptr().cast(), def.len(), status.0);
+            if let Err(error) = status.result() {
+                return Some(Err(error));
+            }
+            (functions.start)(server, status.0);
+            let target = || CStr::from_ptr((functions.target)(server)).to_string_lossy().into_owned();
+            Some(status.result().map(|()| target()))
         }
     }
 
@@ -161,8 +202,13 @@ pub(super) struct RawStep {
 }
 
 impl RawSession {
-    /// `config` is an encoded ConfigProto.
-    pub fn new(_: &TensorFlow, graph_def: &[u8], config: &[u8]) -> Result<RawSession, Status> {
+    /// `config` is an encoded ConfigProto; `target` is the server that runs the graph, if it is not this process alone.
+    pub fn new(
+        _: &TensorFlow,
+        graph_def: &[u8],
+        config: &[u8],
+        target: Option<&CStr>,
+    ) -> Result<RawSession, Status> {
         let status = CallStatus::new();
         // SAFETY: each object is made before it is used and deleted after; the bytes outlive the calls, which copy them.
         unsafe {
@@ -174,6 +220,9 @@ impl RawSession {
 
             let options = sys::TF_NewSessionOptions();
             sys::TF_SetConfig(options, config.as_ptr().cast(), config.len(), status.0);
+            if let Some(target) = target {
+                sys::TF_SetTarget(options, target.as_ptr());
+            }
             let mut result = status.result();
             if result.is_ok() {
                 raw.session = sys::TF_NewSession(raw.graph, options, status.0);

@@ -1,11 +1,12 @@
 //! Running a graph.
 
-use std::ffi::c_int;
+use std::ffi::{CString, c_int};
 
 use prost::Message;
 
 use super::load::TensorFlow;
 use super::raw::{DeviceInfo, Operation, RawSession, RawStep, RawTensor};
+use super::server::Server;
 use super::status::Status;
 use super::tensor::{Tensor, TensorError};
 use crate::proto::tensorflow::{ConfigProto, RunMetadata, RunOptions};
@@ -20,6 +21,9 @@ pub enum SessionError {
     /// A step that failed.
     #[error("{0}")]
     Run(Status),
+    /// A TensorFlow without servers.
+    #[error("this build of TensorFlow has no servers, so it cannot train together with other processes")]
+    NoServer,
     /// No operation of this name.
     #[error("the graph has no operation {name:?}")]
     NoSuchOperation {
@@ -83,7 +87,23 @@ impl Session {
         graph_def: &[u8],
         config: &ConfigProto,
     ) -> Result<Session, SessionError> {
-        let raw = RawSession::new(tensorflow, graph_def, &config.encode_to_vec());
+        let raw = RawSession::new(tensorflow, graph_def, &config.encode_to_vec(), None);
+        Ok(Session { tensorflow, raw: raw.map_err(SessionError::Setup)? })
+    }
+
+    /// As [`Session::new`], on a server.
+    ///
+    /// # Errors
+    ///
+    /// If TensorFlow or the server refuses the graph or the configuration.
+    pub fn on(
+        server: &Server,
+        tensorflow: &'static TensorFlow,
+        graph_def: &[u8],
+        config: &ConfigProto,
+    ) -> Result<Session, SessionError> {
+        let target = CString::new(server.target()).unwrap_or_default();
+        let raw = RawSession::new(tensorflow, graph_def, &config.encode_to_vec(), Some(&target));
         Ok(Session { tensorflow, raw: raw.map_err(SessionError::Setup)? })
     }
 

@@ -7,10 +7,15 @@
 //! * [`GrapplerMemory`] has TensorFlow's own memory optimizer rewrite a graph.
 //! * [`HostMemory`] is what the process holds of the host's memory.
 //! * [`Link`] measures how fast a GPU and the host copy to each other.
+//! * [`Cluster`] says which processes train together, [`for_worker`] makes a graph one for a worker, [`ask`] finds out who is there, and
+//!   [`newest`] from which checkpoint to go on.
 //! * [`OutOfMemory`] takes apart what TensorFlow says when memory runs out.
 
 mod called;
+mod checkpoints;
+mod cluster;
 mod device;
+mod digest;
 mod error;
 mod feed;
 mod feeds;
@@ -19,12 +24,17 @@ mod host;
 mod link;
 mod npy;
 mod oom;
+mod peers;
 mod recipe;
 mod softgpu;
 mod stats;
+mod worker_graph;
 
 pub use called::CalledStep;
+pub use checkpoints::newest;
+pub use cluster::{Cluster, ClusterError};
 pub use device::{DeviceChoice, ParseDeviceError};
+pub use digest::digest;
 pub use error::TrainError;
 pub use feed::{FeedSpec, ParseFeedError, Values};
 pub use feeds::{Fed, Feeds, examples, points};
@@ -32,7 +42,9 @@ pub use grappler::{GrapplerMemory, only_what_trains};
 pub use host::HostMemory;
 pub use link::{Direction, Link, LinkError, Sample};
 pub use oom::OutOfMemory;
+pub use peers::{Presence, ask};
 pub use recipe::{Asked, Initial, Recipe, Saver, TrainRun, Variable};
 pub use softgpu::{SoftGpu, SoftGpuError};
 pub use softgpu_interface::{CopyCounters, Counters};
 pub use stats::{Intervals, Percentiles};
+pub use worker_graph::{Timeouts, for_worker};

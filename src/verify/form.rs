@@ -7,7 +7,7 @@
 use prost::Message;
 
 use super::graph::{Graph, NodeId, Role, Tensor};
-use super::names::{AddedName, Task};
+use super::names::{AddedName, Task, is_host_of};
 use super::op_facts::Outputs;
 use super::report::{Report, ViolationKind};
 use crate::dtype::DataType;
@@ -41,11 +41,11 @@ fn swap(graph: &Graph<'_>, outputs: &mut Outputs, node: NodeId, report: &mut Rep
         swap_attrs(graph, outputs, node, tensor, report);
     }
 
-    let owner = Task::of(graph.nodes.device(tensor.node as usize));
+    let owner = graph.nodes.device(tensor.node as usize);
     let device = graph.nodes.device(node as usize);
-    if Task::of_host_device(device) != Some(owner) {
+    if !is_host_of(device, owner, graph.serves_any_task()) {
         report.add(ViolationKind::AddedDevice, || {
-            let Task { job, replica, task } = owner;
+            let Task { job, replica, task } = Task::of(owner);
             let expected = format!("a device /job:{job}/replica:{replica}/task:{task}/device:CPU:…");
             ([name, graph.name(tensor.node)], expected, format!("{device:?}"))
         });

@@ -162,6 +162,11 @@ impl<'a> Graph<'a> {
         self.roles.len() as u32
     }
 
+    /// Whether the graph is for any of several workers, whose tasks it does not name.
+    pub fn serves_any_task(&self) -> bool {
+        self.names.contains_key("lms/parallel/workers")
+    }
+
     /// All nodes in the order of the file.
     pub fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
         0..self.len()

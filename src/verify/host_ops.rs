@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use prost::Message;
 
 use super::graph::{Graph, NONE, NodeId, Tensor};
-use super::names::Task;
+use super::names::{Task, is_host_of};
 use super::op_facts::Outputs;
 use super::report::{Report, ViolationKind};
 use super::same_file::{Compare, same_meaning};
@@ -167,7 +167,7 @@ fn is_on_host(graph: &Graph<'_>, node: NodeId, report: &mut Report) {
     let before = device_before(graph.nodes, node as usize);
     let owner = before.as_deref().map(Task::of);
     let device = graph.nodes.device(node as usize);
-    if owner.is_none() || Task::of_host_device(device) != owner {
+    if !before.as_deref().is_some_and(|before| is_host_of(device, before, graph.serves_any_task())) {
         report.add(ViolationKind::HostOp, || {
             let expected = match owner {
                 Some(Task { job, replica, task }) => {

@@ -24,6 +24,8 @@
 //! Beyond that it may give other inputs to original nodes, and move those that compute nothing to the host: these have the device that they
 //! had before as the attribute `_lms_device`, and what had to be with them has its `_class` as `_lms_class`.
 //!
+//! * `lms/parallel/…`: what several workers do together: see `workers`.
+//!
 //! Where a function was rewritten, the file holds it as it was too, and both are made flat to be compared: see `functions`.
 //!
 //! # Kinds of violations
@@ -62,6 +64,11 @@
 //! | `branch` | an added edge may be dead when its target is alive | `branches` |
 //! | `ref_order` | a delayed reader may see a variable's next value | `ref_order` |
 //! | `new_work` | a run would do what it did not do before | `new_work` |
+//! | `local_update` | what one worker's data lead to is written to a variable | `workers::depends` |
+//! | `late_reduce` | a mean is taken behind a clip, or another step that is not linear | `workers::late` |
+//! | `shared_key` | two collectives have one key | `workers::form` |
+//! | `conditional_reduce` | a collective may be left out | `workers::order` |
+//! | `unordered_reduces` | two collectives have no certain order | `workers::order` |
 //! | `new_effect` | the ops with an effect that come with a fetch are others than before | `effects` |
 
 mod acyclic;
@@ -91,6 +98,7 @@ mod step;
 mod swappable;
 mod triggers;
 mod unrepeatable_ops;
+mod workers;
 
 #[cfg(test)]
 mod tests;
@@ -139,8 +147,31 @@ pub fn check_with(
     functions::check(original, rewritten, &rewritten_functions, ops)
 }
 
-/// The check of a graph's top level, and of what is around it.
+/// The check of a graph's top level, and of what is around it: at once, or in two steps where reduces were added.
 fn check_graphs(
+    original: &Model,
+    rewritten: &Model,
+    ops: &OpRegistry,
+    options: &CheckOptions,
+) -> Result<Verified, VerifyError> {
+    if workers::is_for_workers(original.nodes()) || !workers::is_for_workers(rewritten.nodes()) {
+        return check_swaps(original, rewritten, ops, options);
+    }
+    let parallel = workers::without_swaps(rewritten).map_err(|error| {
+        let mut report = Report::default();
+        report.add(ViolationKind::Damaged, || {
+            ([], "a file that holds without its swaps".to_string(), error.to_string())
+        });
+        report.into_error()
+    })?;
+    let reduces = workers::check(original, &parallel, ops, options)?;
+    let swaps = check_swaps(&parallel, rewritten, ops, options)?;
+    let (reduces, reduced_tensors) = (reduces.reduces, reduces.reduced_tensors);
+    Ok(Verified { nodes: original.nodes().len(), reduces, reduced_tensors, ..swaps })
+}
+
+/// The check of a graph that swaps.
+fn check_swaps(
     original: &Model,
     rewritten: &Model,
     ops: &OpRegistry,

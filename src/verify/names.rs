@@ -94,6 +94,16 @@ impl<'a> Task<'a> {
     }
 }
 
+/// Whether a device is a host of what another one names. A graph for any of several workers names no task.
+pub(super) fn is_host_of(device: &str, owner: &str, names_no_task: bool) -> bool {
+    let names_task =
+        owner.split('/').any(|part| ["job:", "replica:", "task:"].iter().any(|key| part.starts_with(key)));
+    match names_no_task && !names_task {
+        true => device.strip_prefix("/device:CPU:").and_then(number).is_some(),
+        false => Task::of_host_device(device) == Some(Task::of(owner)),
+    }
+}
+
 /// What the name of an added op says about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AddedName<'a> {

@@ -27,6 +27,10 @@ pub struct Verified {
     pub swapped_tensors: usize,
     /// Data inputs of original nodes that read an added op in place of the tensor.
     pub rewired_inputs: usize,
+    /// Collectives that a step runs.
+    pub reduces: usize,
+    /// Tensors that are read as all workers'.
+    pub reduced_tensors: usize,
     /// Control inputs that were added, those of added ops included. Those that a recomputed op has from its original
     /// are not.
     pub added_control_edges: usize,
@@ -97,6 +101,16 @@ pub enum ViolationKind {
     HostOp,
     /// The definition of an op is not known, so nothing can be proved about it.
     UnknownOp,
+    /// Something that depends on one worker's data is written to a variable.
+    LocalUpdate,
+    /// A mean is taken behind a step that is not linear in the gradient.
+    LateReduce,
+    /// Two collectives have one key.
+    SharedKey,
+    /// What all workers must come to together may be left out.
+    ConditionalReduce,
+    /// Two collectives have no certain order.
+    UnorderedReduces,
 }
 
 impl ViolationKind {
@@ -133,6 +147,11 @@ impl ViolationKind {
             ViolationKind::Persistent => "persistent",
             ViolationKind::HostOp => "host_op",
             ViolationKind::UnknownOp => "unknown_op",
+            ViolationKind::LocalUpdate => "local_update",
+            ViolationKind::LateReduce => "late_reduce",
+            ViolationKind::SharedKey => "shared_key",
+            ViolationKind::ConditionalReduce => "conditional_reduce",
+            ViolationKind::UnorderedReduces => "unordered_reduces",
         }
     }
 }

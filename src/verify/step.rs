@@ -13,6 +13,8 @@ const TRAIN_OPS: &str = "train_op";
 pub(super) struct Steps {
     /// For each step the original nodes that it runs.
     pub each: Vec<Vec<bool>>,
+    /// What each step is run for.
+    pub targets: Vec<Vec<NodeId>>,
     /// For each step all that it runs of the rewritten graph, what was added too.
     rewritten: Vec<Vec<bool>>,
     /// Those that any step runs; none if no train op is known.
@@ -47,12 +49,12 @@ impl Steps {
         let run = |together| flood(graph, together, |node| graph.original_sources(node));
         let each: Vec<Vec<bool>> = train_ops.iter().cloned().map(run).collect();
         let run = |together| flood(graph, together, |node| graph.sources(node));
-        let rewritten = train_ops.into_iter().map(run).collect();
+        let rewritten = train_ops.iter().cloned().map(run).collect();
         let any = each.iter().cloned().reduce(|mut any, step| {
             any.iter_mut().zip(step).for_each(|(any, runs)| *any |= runs);
             any
         });
-        Steps { each, rewritten, any }
+        Steps { each, targets: train_ops, rewritten, any }
     }
 
     /// Whether some step runs a node and an original one, or nobody knows.

@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Parser;
-use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, OutputArgs, StepArgs, TflmsArgs, Verbosity};
+use tf_lms::cli::{
+    BudgetArgs, GraphArgs, ManualArgs, ModelArgs, OutputArgs, ParallelArgs, StepArgs, TflmsArgs, Verbosity,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,6 +21,9 @@ Examples:
 
   Let the tuner find out what to swap so that the graph fits in 4 GiB at the least cost in time:
       lms-rewrite model.meta -o model_lms.meta --gpu-mem 4GiB
+
+  Have it train on any number of GPUs or machines, each with 4 GiB (see docs/data-parallel.md, and lms-train --workers):
+      lms-rewrite model.meta -o model_dp.meta --data-parallel --gpu-mem 4GiB
 
   Look at what would be done, and keep the plan:
       lms-rewrite model.meta --dry-run --plan-out plan.json
@@ -71,6 +76,9 @@ pub struct Args {
 
     #[command(flatten)]
     pub budget: BudgetArgs,
+
+    #[command(flatten)]
+    pub parallel: ParallelArgs,
 
     #[command(flatten)]
     pub graph: GraphArgs,

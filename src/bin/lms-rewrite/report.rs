@@ -8,7 +8,7 @@ use tf_lms::cli::Size;
 use tf_lms::format::{Encoding, Kind};
 use tf_lms::graph::NodeId;
 use tf_lms::order::{Place, Placement};
-use tf_lms::plan::{Analysis, Plan, Swap, keeps_value};
+use tf_lms::plan::{Analysis, DataParallel, Plan, Swap, keeps_value};
 use tf_lms::shape::learning_parameter_bytes;
 
 /// The version of the JSON document.
@@ -37,6 +37,9 @@ pub struct Report {
     /// The same.
     #[serde(skip_serializing_if = "is_zero")]
     weights_on_host: usize,
+    /// Only if the graph was made to train on several workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_parallel: Option<Reduces>,
     pub control_edges: usize,
     pub verified: bool,
     pub seconds: Seconds,
@@ -71,6 +74,26 @@ struct Input {
     levels: usize,
     parameter_bytes: u64,
     unknown_size_tensors: usize,
+}
+
+/// What all workers do together in a step.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Reduces {
+    tensors: usize,
+    bytes: u64,
+    collectives: usize,
+    variables: usize,
+}
+
+impl Reduces {
+    fn of(parallel: &DataParallel) -> Reduces {
+        Reduces {
+            tensors: parallel.tensors(),
+            bytes: parallel.bytes(),
+            collectives: parallel.collectives.len(),
+            variables: parallel.variables.len(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -182,6 +205,7 @@ impl Report {
             recomputed_ops: plan.recomputations.len(),
             initial_values: plan.initial_values.len(),
             weights_on_host: weights_on_host(analysis, plan),
+            data_parallel: plan.data_parallel.as_ref().map(Reduces::of),
             control_edges: 0,
             verified: false,
             seconds: Seconds::default(),
@@ -301,6 +325,15 @@ impl Display for Report {
         }
         if self.weights_on_host > 0 {
             row(f, "on the host", format_args!("{} weights", count(self.weights_on_host)))?;
+        }
+        if let Some(Reduces { tensors, bytes, collectives, variables }) = self.data_parallel {
+            let (tensors, bytes) = (count(tensors), Size(bytes));
+            row(
+                f,
+                "reduced",
+                format_args!("{tensors} tensors, {bytes}, by {} collectives", count(collectives)),
+            )?;
+            row(f, "broadcast", format_args!("{} variables", count(variables)))?;
         }
         row(f, "control edges", count(self.control_edges))?;
         if self.devices.len() > 1 {

@@ -19,18 +19,33 @@ pub fn rewrite(args: &Args) -> anyhow::Result<()> {
     let mut clock = Clock::start();
     let mut seconds = Seconds::default();
 
-    let model = args.model.read_step(&args.graph, &args.step)?;
-    let graph = model.graph()?;
+    let original = args.model.read_step(&args.graph, &args.step)?;
     seconds.read = clock.lap();
     let options = args.graph.analysis();
+    let given = given_plan(args)?;
+    let (wanted, plan) = (args.parallel.data_parallel, given.as_ref());
+    if plan.is_some_and(|plan| wanted && plan.data_parallel.is_none()) {
+        return Err(Failure::Usage.error("the plan is for one worker: leave out --data-parallel, or --plan"));
+    }
+    let parallel = args.parallel.parallelize(wanted, &original, plan, &options, None)?;
+    let (parallelized, parallel) = parallel.unzip();
+    let model = parallelized.as_ref().unwrap_or(&original);
+    let graph = model.graph()?;
     let shapes = model.shapes(&graph, &options)?;
     let sizes = model.sizes(&graph, &shapes)?;
     seconds.size = clock.lap();
     let analysis = model.analyse_sized(&graph, &options, (shapes, sizes))?;
     seconds.analyze = clock.lap();
-    let (plan, found) = make_plan(args, &analysis).with_context(|| model.name().to_string())?;
+    let (plan, found) = match given {
+        Some(plan) => (plan, None),
+        None => make_plan(args, &analysis).with_context(|| model.name().to_string())?,
+    };
+    let plan = match parallel {
+        Some(parallel) => plan.with_data_parallel(parallel),
+        None => plan,
+    };
     seconds.plan = clock.lap();
-    let rewritten = model.rewrite(&graph, &plan)?;
+    let rewritten = model.rewrite(&graph, &plan)?.of(&original);
     seconds.rewrite = clock.lap();
 
     let functions = model.file().functions()?.len();
@@ -60,7 +75,7 @@ pub fn rewrite(args: &Args) -> anyhow::Result<()> {
         write_file(path, plan.to_json().as_bytes())?;
     }
     if !args.dry_run {
-        report.notes.extend(write(args, &model, &output, &destination)?);
+        report.notes.extend(write(args, model, &output, &destination)?);
         report.output = Some(destination.name());
     }
     seconds.write = clock.lap();
@@ -110,6 +125,10 @@ pub fn verify(args: &Args, original: &OsStr) -> anyhow::Result<()> {
     if verified.host_ops > 0 {
         added.push(format!("{} ops moved to the host", verified.host_ops));
     }
+    if verified.reduces > 0 {
+        let all = verified.reduced_tensors;
+        added.push(format!("{all} tensors of all workers by {} collectives", verified.reduces));
+    }
     added.push(format!("{} control edges added", verified.added_control_edges));
     let message = format!("{name} computes what {} does: {}", original.name(), added.join(", "));
     let json = serde_json::json!({
@@ -120,6 +139,8 @@ pub fn verify(args: &Args, original: &OsStr) -> anyhow::Result<()> {
         "recomputed_ops": verified.recomputed_ops,
         "initial_values": verified.initial_values,
         "host_ops": verified.host_ops,
+        "reduces": verified.reduces,
+        "reduced_tensors": verified.reduced_tensors,
         "control_edges": verified.added_control_edges,
     });
     say(args, &message, false, &json)
@@ -140,16 +161,23 @@ fn destination(args: &Args, needed: bool) -> anyhow::Result<Destination> {
     }
 }
 
+/// The plan that is to be carried out, if one was given.
+fn given_plan(args: &Args) -> anyhow::Result<Option<Plan>> {
+    let Some(path) = &args.plan else { return Ok(None) };
+    let json = fs::read(path).with_context(|| path.display().to_string())?;
+    Ok(Some(Plan::from_json(&path.display().to_string(), &json)?))
+}
+
 /// The plan, and what the user should know of how it was found.
 fn make_plan(args: &Args, analysis: &Analysis) -> anyhow::Result<(Plan, Option<String>)> {
-    if let Some(path) = &args.plan {
-        let json = fs::read(path).with_context(|| path.display().to_string())?;
-        return Ok((Plan::from_json(&path.display().to_string(), &json)?, None));
-    }
     args.budget.check_strategy()?;
     if args.budget.is_given() {
         let tuned = plan_for_budget(analysis, &args.budget.budget(None, &args.tflms)?)?;
         return Ok((tuned.plan, Some(tuned.note)));
+    }
+    if args.parallel.data_parallel && args.tflms.is_default() {
+        // Who asks for several workers and names no memory has not asked for swaps.
+        return Ok((Plan::new(analysis, "none", &args.tflms.host()?.to_string()), None));
     }
     Ok((analysis.plan_to(&args.tflms.parameters(), &args.tflms.host()?)?, None))
 }
@@ -191,7 +219,8 @@ fn write(
 
 fn notes(args: &Args, plan: &Plan, analysis: &Analysis, has_functions: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    if args.plan.is_none() && !args.budget.is_given() && args.tflms.is_default() {
+    let is_default = args.plan.is_none() && !args.budget.is_given() && args.tflms.is_default();
+    if is_default && plan.data_parallel.is_none() {
         notes.push("no parameters given: swapping as much as TFLMSv2 does with 1/1/0/0".to_string());
     }
     if args.plan.is_none() && args.tflms.swapin_groupby.unwrap_or(0) > 0 && !analysis.step.is_known() {
@@ -220,7 +249,12 @@ fn notes(args: &Args, plan: &Plan, analysis: &Analysis, has_functions: bool) -> 
             "what the functions need that {name} ({op}){more} run is not known: they stay as they are"
         ));
     }
-    if plan.swaps.is_empty() {
+    if plan.data_parallel.is_some() {
+        notes.push(
+            "train it with lms-train --workers N; feed lms/parallel/workers and lms/parallel/rank elsewhere"
+                .to_string(),
+        );
+    } else if plan.swaps.is_empty() {
         let functions = if has_functions && analysis.function.is_none() {
             "; the bodies of its functions are not rewritten"
         } else {

@@ -1,13 +1,18 @@
 //! The command line.
 
+use std::fs;
 use std::path::PathBuf;
 
+use anyhow::Context;
 use clap::Parser;
 use tf_lms::cli::{
-    BudgetArgs, GraphArgs, ManualArgs, ModelArgs, StepArgs, SweepArgs, SweepSpec, TflmsArgs, Verbosity,
+    BudgetArgs, GraphArgs, ManualArgs, ModelArgs, ParallelArgs, StepArgs, SweepArgs, SweepSpec, TflmsArgs,
+    Verbosity,
 };
 use tf_lms::train::{Asked, DeviceChoice, FeedSpec, GrapplerMemory};
-use tf_lms::{Error, Model};
+use tf_lms::{Error, Model, Plan};
+
+use crate::cluster_args::ClusterArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,13 +45,20 @@ Examples:
   Train a SavedModel of TensorFlow 2 by its signature, from the values that it was saved with; arguments are fed by name:
       lms-train saved_model --signature train --feed y=randint:0:10 --compare
 
+  Train on four GPUs of this machine, and begin again from the last checkpoint if a worker fails:
+      lms-train model.meta --device gpu --workers 4 --steps 1000 --save run/model --save-every 100 --restarts 3
+
+  The same on two machines, once on each (or let Slurm, mpirun or TF_CONFIG say who is who):
+      lms-train model.meta --device gpu --cluster 10.0.0.1:29400,10.0.0.2:29400 --rank 0
+      lms-train model.meta --device gpu --cluster 10.0.0.1:29400,10.0.0.2:29400 --rank 1
+
   Train on a GPU with a batch of 8, and keep a checkpoint every 100 steps:
       lms-train model.meta --device gpu --batch-size 8 --steps 1000 --save run/model --save-every 100
 
 The software GPU models memory, copies and kernels' devices. It does not model cuDNN's workspace, a host that runs ahead of
 the device, or a GPU's speed: see its documentation before you take its figures for a GPU's.
 
-Exit status: 0 done, 1 failed, 2 wrong usage, 3 out of memory.";
+Exit status: 0 done, 1 failed, 2 wrong usage, 3 out of memory, 4 another worker failed, hangs or never came.";
 
 /// Trains a TensorFlow graph (GraphDef, MetaGraphDef, SavedModel) on a CPU, a GPU or a software GPU, as it is or rewritten to need
 /// less memory, and reports rate, memory, copies and loss.
@@ -153,6 +165,12 @@ pub struct Args {
     pub sweep: SweepArgs,
 
     #[command(flatten)]
+    pub cluster: ClusterArgs,
+
+    #[command(flatten)]
+    pub parallel: ParallelArgs,
+
+    #[command(flatten)]
     pub budget: BudgetArgs,
 
     #[command(flatten)]
@@ -193,6 +211,13 @@ impl Args {
         } else {
             Task::Train
         }
+    }
+
+    /// The plan that was given, if one was.
+    pub fn given_plan(&self) -> anyhow::Result<Option<Plan>> {
+        let Some(path) = &self.plan else { return Ok(None) };
+        let json = fs::read(path).with_context(|| path.display().to_string())?;
+        Ok(Some(Plan::from_json(&path.display().to_string(), &json)?))
     }
 
     /// Reads the model. Its graph is that of the function that is its step, if it has one and no op was named instead.

@@ -1,18 +1,20 @@
 //! From the files and flags to the graphs that run.
 
 use std::borrow::Cow;
-use std::fs;
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use anyhow::Context;
 use serde::Serialize;
 use tf_lms::cli::{Failure, plan_for_budget};
 use tf_lms::format::{Encoding, Source};
-use tf_lms::graph::Graph;
+use tf_lms::graph::{Graph, NodeId};
 use tf_lms::order::Placement;
-use tf_lms::plan::{Draft, TensorSwap, Traffic, traffic};
+use tf_lms::plan::{BROADCAST, DataParallel, Draft, MEAN_LOSS, TensorSwap, Traffic, WORKERS, traffic};
 use tf_lms::proto::tensorflow::ConfigProto;
-use tf_lms::train::{Asked, CalledStep, DeviceChoice, Feeds, Recipe, only_what_trains};
+use tf_lms::train::{
+    Asked, CalledStep, DeviceChoice, FeedSpec, Feeds, Recipe, TrainError, Values, only_what_trains,
+};
 use tf_lms::{Analysis, Model, Plan};
 
 use crate::args::Args;
@@ -33,6 +35,36 @@ pub struct Job {
     pub feeds: Feeds,
     /// The checkpoint that a SavedModel comes with.
     pub own_checkpoint: Option<PathBuf>,
+    /// What all workers do together in a step.
+    pub reduced: Option<Reduced>,
+    /// The tensors that read what must be the same on all workers.
+    pub common: Vec<String>,
+}
+
+/// What a worker gives the others in a step.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Reduced {
+    pub collectives: usize,
+    /// Of what a worker gives, as far as sizes are known.
+    pub bytes: u64,
+    /// Those of which it is not.
+    pub unknown_sizes: usize,
+}
+
+impl Reduced {
+    fn of(args: &Args, model: &Model, graph: &Graph) -> anyhow::Result<Reduced> {
+        let analysis = model.analyse(graph, &args.graph.analysis())?;
+        let is_collective =
+            |node: &NodeId| graph.op(*node).name().starts_with("Collective") && analysis.step.contains(*node);
+        let of_step: Vec<NodeId> = graph.node_ids().filter(is_collective).collect();
+        let inputs = of_step.iter().filter_map(|&node| graph.data_inputs(node).first());
+        let sizes: Vec<Option<u64>> = inputs.map(|&input| analysis.sizes.bytes(input)).collect();
+        Ok(Reduced {
+            collectives: of_step.len(),
+            bytes: sizes.iter().flatten().sum(),
+            unknown_sizes: sizes.iter().filter(|size| size.is_none()).count(),
+        })
+    }
 }
 
 /// A graph that was rewritten.
@@ -58,10 +90,13 @@ pub struct Planned {
 
 impl Job {
     pub fn prepare(args: &Args) -> anyhow::Result<Job> {
-        let model = args.read_model()?;
-        let name = model.name().to_string();
+        let read = args.read_model()?;
+        let name = read.name().to_string();
+        let given = args.given_plan()?;
+        let parallelized = parallelize(args, &read, given.as_ref())?;
+        let model = parallelized.as_ref().map_or(&read, |(model, _)| model);
         let graph = model.graph()?;
-        let own_checkpoint = own_checkpoint(&model);
+        let own_checkpoint = own_checkpoint(model);
         let asked = Asked { restore: args.restore.is_some() || own_checkpoint.is_some(), ..args.asked() };
         let called = match model.step_function() {
             Some(flat) => Some(
@@ -75,8 +110,11 @@ impl Job {
             None => Recipe::find(&graph, model.meta_graph(), &asked).with_context(|| name.clone())?,
         };
         let shapes = args.graph.given_shapes().resolve(&graph).with_context(|| name.clone())?;
-        let mut feeds =
-            Feeds::make(&graph, &recipe, &args.feeds, &shapes, args.seed).with_context(|| name.clone())?;
+        if model.is_parallel() && graph.node_ids().any(|node| graph.name(node) == MEAN_LOSS) {
+            recipe.loss = Some(MEAN_LOSS.to_string());
+        }
+        let mut feeds = feeds_of_rank(args, |specs, seed| Feeds::make(&graph, &recipe, specs, &shapes, seed))
+            .with_context(|| name.clone())?;
         if let Some(called) = &called {
             feeds.0 = called.renamed(feeds.0);
         }
@@ -89,11 +127,17 @@ impl Job {
             }
             original = only_what_trains(&original, &graph, &recipe).with_context(|| name.clone())?;
         }
-        let rewritten = if args.rewrites() { Some(rewrite(args, &model, &graph)?) } else { None };
+        let reduced = if model.is_parallel() { Some(Reduced::of(args, model, &graph)?) } else { None };
+        let parallel = parallelized.as_ref().map(|(_, parallel)| parallel);
+        let common = common(&graph, &recipe);
+        let rewritten = match args.rewrites() || parallel.is_some() {
+            true => Some(rewrite(args, (&read, model), &graph, parallel, given)?),
+            false => None,
+        };
         if let Some(rewritten) = rewritten.as_ref().filter(|rewritten| !rewritten.host_ops.is_empty()) {
             recipe.initialize_last(&graph, &rewritten.host_ops);
         }
-        Ok(Job { name, original, rewritten, recipe, called, feeds, own_checkpoint })
+        Ok(Job { name, original, rewritten, recipe, called, feeds, own_checkpoint, reduced, common })
     }
 
     /// The graph to train.
@@ -116,15 +160,82 @@ impl Job {
     }
 }
 
-/// Plans, rewrites and checks.
-fn rewrite(args: &Args, model: &Model, graph: &Graph) -> anyhow::Result<Rewritten> {
+/// The model made to train on several workers, if there are some and it is not yet.
+fn parallelize(
+    args: &Args,
+    model: &Model,
+    plan: Option<&Plan>,
+) -> anyhow::Result<Option<(Model, DataParallel)>> {
+    let has_others = args.cluster.found.is_some();
+    let is_asked = (has_others || args.parallel.data_parallel) && !model.is_parallel();
+    let loss = args.loss.clone();
+    let found = args.parallel.parallelize(is_asked, model, plan, &args.graph.analysis(), loss)?;
+    if has_others && found.is_none() && !model.is_parallel() {
+        return Err(Failure::Usage
+            .error("the plan is for one worker: make one with lms-rewrite --data-parallel --plan-out"));
+    }
+    Ok(found)
+}
+
+/// What reads the variables that the file lists and all workers are given.
+fn common(graph: &Graph, recipe: &Recipe) -> Vec<String> {
+    let is_read = |node: &NodeId| {
+        let name = graph.name(*node);
+        name.starts_with(BROADCAST) && name.ends_with("/read")
+    };
+    let reads = graph.node_ids().filter(is_read);
+    let variables = reads.filter_map(|read| graph.data_inputs(read).first());
+    let given: HashSet<&str> = variables.map(|&variable| graph.name(graph.producer(variable))).collect();
+    let listed = recipe.variables.iter().filter(|variable| given.contains(variable.name.as_str()));
+    listed.map(|variable| variable.snapshot.clone()).collect()
+}
+
+/// The values of placeholders for this worker: its part of the data, and settings (which are single numbers) as all have them.
+fn feeds_of_rank(
+    args: &Args,
+    make: impl Fn(&[FeedSpec], u64) -> Result<Feeds, TrainError>,
+) -> Result<Feeds, TrainError> {
+    let rank = args.cluster.own_rank();
+    let workers = args.cluster.found.as_ref().map_or(1, |cluster| cluster.len());
+    let of_rank = |spec: &FeedSpec| match &spec.values {
+        Values::File(path) => {
+            let path = path.to_string_lossy().replace("{rank}", &rank.to_string());
+            FeedSpec { values: Values::File(path.into()), ..spec.clone() }
+        }
+        _ => spec.clone(),
+    };
+    let mut specs: Vec<FeedSpec> = args.feeds.iter().map(of_rank).collect();
+    let count = FeedSpec { name: WORKERS.to_string(), values: Values::Constant(workers as f64) };
+    if let Ok(with_count) = make(&[&specs[..], &[count.clone()]].concat(), args.seed)
+        && with_count.0.iter().any(|fed| fed.name == WORKERS)
+    {
+        specs.push(count);
+    }
+    let mut feeds = make(&specs, args.seed.wrapping_add(rank as u64))?;
+    if rank > 0 {
+        let common = make(&specs, args.seed)?;
+        for (own, common) in feeds.0.iter_mut().zip(common.0) {
+            if own.tensor.shape().is_empty() {
+                own.tensor = common.tensor;
+            }
+        }
+    }
+    Ok(feeds)
+}
+
+/// Plans, rewrites and checks. `read` is what was read, and `model` the same, perhaps for several workers.
+fn rewrite(
+    args: &Args,
+    (read, model): (&Model, &Model),
+    graph: &Graph,
+    parallel: Option<&DataParallel>,
+    given: Option<Plan>,
+) -> anyhow::Result<Rewritten> {
     let name = || model.name().to_string();
     let analysis = model.analyse(graph, &args.graph.analysis())?;
-    let plan = match &args.plan {
-        Some(path) => {
-            let json = fs::read(path).with_context(|| path.display().to_string())?;
-            Plan::from_json(&path.display().to_string(), &json)?
-        }
+    let plan = match given {
+        Some(plan) => plan,
+        None if !args.rewrites() => Plan::new(&analysis, "none", &args.tflms.host()?.to_string()),
         None => {
             args.budget.check_strategy()?;
             if args.budget.is_given() {
@@ -140,7 +251,11 @@ fn rewrite(args: &Args, model: &Model, graph: &Graph) -> anyhow::Result<Rewritte
             }
         }
     };
-    let rewritten = model.rewrite_as(graph, &plan, Encoding::Binary)?;
+    let plan = match parallel {
+        Some(parallel) => plan.with_data_parallel(parallel.clone()),
+        None => plan,
+    };
+    let rewritten = model.rewrite_as(graph, &plan, Encoding::Binary)?.of(read);
     let checked = rewritten.check(&args.graph.train_ops);
     let checked = checked.context("the rewrite failed its check, nothing was run")?;
     let output = checked.model();

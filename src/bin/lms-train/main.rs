@@ -3,19 +3,23 @@
 mod again;
 mod args;
 mod checkpoint;
+mod cluster_args;
 mod compare;
 mod find_limit;
 mod gpus;
 mod inspect;
 mod interrupt;
 mod job;
+mod listen;
 mod measure_link;
 mod report;
 mod run;
 mod setup;
 mod steps;
+mod supervise;
 mod sweep;
 mod tasks;
+mod workers;
 
 use std::process::ExitCode;
 
@@ -24,10 +28,11 @@ use clap::{CommandFactory, Parser};
 use args::{Args, Task};
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let mut args = Args::parse();
     tf_lms::cli::run("lms-train", || match args.task() {
         _ if args.manual.print(Args::command())? => Ok(()),
-        Task::Train => tasks::train(&args),
+        Task::Train if args.cluster.workers.is_some() => supervise::supervise(&args),
+        Task::Train => tasks::train(&mut args),
         Task::Compare => compare::compare(&args),
         Task::FindLimit => find_limit::find_limit(&args),
         Task::Sweep(spec) => sweep::sweep(&args, spec),

@@ -9,7 +9,7 @@ use tf_lms::train::{GrapplerMemory, HostMemory, Percentiles, examples, points};
 use crate::args::Args;
 use crate::gpus::{Busy, Gpu, Traffic};
 use crate::inspect;
-use crate::job::{Job, Planned};
+use crate::job::{Job, Planned, Reduced};
 use crate::run::Trained;
 
 /// The version of the JSON document.
@@ -36,6 +36,12 @@ pub struct Report {
     /// Bytes in a step, as planned.
     plan: Option<Planned>,
     swapins_kept: Option<usize>,
+    /// What a worker gives the others in a step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reduced: Option<Reduced>,
+    /// A digest of the variables, which must be the same on all workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variables_digest: Option<String>,
     /// In the mean of all GPUs.
     pub busy: Option<Busy>,
     /// Of each software GPU, if there are several.
@@ -121,6 +127,8 @@ impl Report {
             },
             traffic: Traffic::sum(&gpus),
             plan: job.rewritten.as_ref().map(|rewritten| rewritten.planned),
+            reduced: job.reduced,
+            variables_digest: trained.common.clone(),
             swapins_kept: metadata
                 .zip(job.rewritten.as_ref())
                 .map(|(metadata, rewritten)| inspect::kept(metadata, &rewritten.swap_ins)),
@@ -194,6 +202,9 @@ impl Display for Report {
             if let Some(kept) = self.swapins_kept {
                 row(f, "swaps that ran", format_args!("{kept} of {}", plan.swapins))?;
             }
+        }
+        if let Some(Reduced { collectives, bytes, .. }) = self.reduced {
+            row(f, "reduced in a step", format_args!("{} by {collectives} collectives", Size(bytes)))?;
         }
         if let Some(busy) = &self.busy {
             let [kernels, copies, both] = [busy.kernels, busy.copies, busy.both].map(|seconds| seconds * 1e3);

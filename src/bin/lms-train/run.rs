@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use tf_lms::cli::Failure;
 use tf_lms::proto::tensorflow::RunMetadata;
 use tf_lms::runtime::{Feed, Session, SessionError, Step, Tensor};
-use tf_lms::train::{Counters, HostMemory, Initial, OutOfMemory, SoftGpu, TrainRun};
+use tf_lms::train::{Counters, HostMemory, Initial, OutOfMemory, SoftGpu, TrainRun, digest};
 
 use crate::args::Args;
 use crate::job::Job;
@@ -35,6 +35,8 @@ pub struct Trained {
     /// The checkpoint that was written last.
     pub saved: Option<String>,
     pub interrupted: bool,
+    /// A digest of what must be the same on all workers.
+    pub common: Option<String>,
 }
 
 /// What only some runs want.
@@ -81,6 +83,15 @@ impl Context<'_> {
     /// An error of TensorFlow's. When memory ran out: also which tensor, and what to try.
     pub fn explain(&self, error: SessionError, what: &str) -> anyhow::Error {
         let name = &self.job.name;
+        if let Some(of_another) = self
+            .setup
+            .workers
+            .as_ref()
+            .filter(|_| !error.is_out_of_memory())
+            .and_then(|workers| workers.blame(&error, what))
+        {
+            return of_another;
+        }
         if !error.is_out_of_memory() {
             return anyhow::Error::new(error).context(format!("{name}: {what}"));
         }
@@ -128,8 +139,7 @@ pub fn train_into(
 ) -> anyhow::Result<()> {
     let context = Context { args, setup, job, wishes };
     let graph_def = job.configured(graph_def, &setup.config)?;
-    let session =
-        Session::new(setup.tensorflow, &graph_def, &setup.config).with_context(|| job.name.clone())?;
+    let session = setup.session(&graph_def).with_context(|| job.name.clone())?;
     drop(graph_def);
     initialize(&context, &session)?;
     if wishes.variables {
@@ -138,6 +148,15 @@ pub fn train_into(
     }
     let feeds = context.feeds(&session)?;
     steps::run(&context, &session, &context.runs(&session)?, &feeds, trained)?;
+    if let Some(workers) = &setup.workers {
+        let names: Vec<&str> = job.common.iter().map(String::as_str).collect();
+        if !names.is_empty() {
+            let values = session.run(&[], &names, &[]);
+            trained.common =
+                Some(digest(&values.map_err(|error| context.explain(error, "reading the variables"))?));
+        }
+        workers.end(&session);
+    }
     if wishes.variables {
         trained.last =
             variables(&session, job).map_err(|error| context.explain(error, "reading the variables"))?;
@@ -179,7 +198,13 @@ pub fn initialize(context: &Context, session: &Session) -> anyhow::Result<()> {
         (None, None) => run_all()?,
     }
     let tables: Vec<&str> = recipe.table_init_ops.iter().map(String::as_str).collect();
-    run(&tables)
+    run(&tables)?;
+    match &context.setup.workers {
+        Some(workers) => workers
+            .begin(session)
+            .map_err(|error| context.explain(error, "giving all workers the variables of worker 0")),
+        None => Ok(()),
+    }
 }
 
 fn variables(session: &Session, job: &Job) -> Result<Vec<Tensor>, SessionError> {

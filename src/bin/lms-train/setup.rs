@@ -3,16 +3,19 @@
 use anyhow::bail;
 use tf_lms::cli::Failure;
 use tf_lms::proto::tensorflow::ConfigProto;
-use tf_lms::runtime::TensorFlow;
+use tf_lms::runtime::{Session, TensorFlow};
 use tf_lms::train::{DeviceChoice, SoftGpu};
 
 use crate::args::Args;
+use crate::workers::Workers;
 
 /// TensorFlow with the device that the user chose.
 pub struct Setup {
     pub tensorflow: &'static TensorFlow,
     pub soft: Option<SoftGpu>,
     pub config: ConfigProto,
+    /// This worker, if there are others.
+    pub workers: Option<Workers>,
 }
 
 impl Setup {
@@ -39,13 +42,22 @@ impl Setup {
             }
             DeviceChoice::Cpu | DeviceChoice::Gpu { .. } => None,
         };
-        let mut config = args.device.config(args.strict_placement, args.threads);
+        let mut config = device_of_worker(args).config(args.strict_placement, args.threads);
         if let Some(how) = args.grappler_memory {
             how.apply_to(&mut config);
         }
-        let setup = Setup { tensorflow, soft, config };
+        let workers = Workers::join(args, tensorflow, &mut config)?;
+        let setup = Setup { tensorflow, soft, config, workers };
         setup.check_device(args)?;
         Ok(setup)
+    }
+
+    /// A session for a graph: on this worker's server, if there are others.
+    pub fn session(&self, graph_def: &[u8]) -> anyhow::Result<Session> {
+        match &self.workers {
+            Some(workers) => workers.session(self.tensorflow, graph_def, &self.config),
+            None => Ok(Session::new(self.tensorflow, graph_def, &self.config)?),
+        }
     }
 
     /// TensorFlow without GPUs runs on the CPU and says nothing, so look.
@@ -53,7 +65,7 @@ impl Setup {
         if !matches!(args.device, DeviceChoice::Gpu { .. }) {
             return Ok(());
         }
-        let devices = tf_lms::runtime::Session::new(self.tensorflow, &[], &self.config)?.devices()?;
+        let devices = self.session(&[])?.devices()?;
         if !devices.iter().any(|device| device.device_type == "GPU") {
             bail!(
                 "TensorFlow {} finds no GPU; --device soft runs on a software GPU",
@@ -61,5 +73,15 @@ impl Setup {
             );
         }
         Ok(())
+    }
+}
+
+/// Each worker of a machine has a GPU of its own.
+fn device_of_worker(args: &Args) -> DeviceChoice {
+    match (&args.device, &args.cluster.found) {
+        (DeviceChoice::Gpu { index: None, memory }, Some(cluster)) => {
+            DeviceChoice::Gpu { index: Some(cluster.local_rank() as u32), memory: *memory }
+        }
+        (device, _) => device.clone(),
     }
 }

@@ -24,7 +24,7 @@ pub fn run(
     let feeds: Vec<&Feed> = feeds.iter().collect();
     let all = args.warmup + args.steps;
     let bar = progress(args, all);
-    for number in 0..all {
+    for number in args.cluster.first_step..all {
         if number == args.warmup {
             trained.host_first = HostMemory::now();
         }
@@ -60,7 +60,7 @@ pub fn run(
         trained.interrupted = interrupt::asked();
         let done = number + 1;
         let last = done == all || trained.interrupted;
-        if let Some(prefix) = &args.save
+        if let Some(prefix) = args.save.as_ref().filter(|_| args.cluster.is_first())
             && (last || args.save_every.is_some_and(|every| done.is_multiple_of(every)))
         {
             trained.saved = Some(checkpoint::save(session, &job.recipe, prefix, done)?.display().to_string());

@@ -15,10 +15,16 @@ use crate::setup::Setup;
 use crate::{inspect, interrupt};
 
 /// Trains and reports.
-pub fn train(args: &Args) -> anyhow::Result<()> {
+pub fn train(args: &mut Args) -> anyhow::Result<()> {
+    args.cluster.find()?;
+    args.cluster.go_on(args.warmup + args.steps, &mut args.restore)?;
+    let args = &*args;
     let setup = Setup::new(args)?;
     let job = Job::prepare(args)?;
-    interrupt::listen();
+    if args.cluster.found.is_none() {
+        // Of several workers one that ends before the others would stop them.
+        interrupt::listen();
+    }
     // Found out at the last step, it would cost the whole training.
     for path in [&args.trace, &args.profile].into_iter().flatten() {
         File::create(path).with_context(|| path.display().to_string())?;

@@ -8,9 +8,11 @@ use crate::verify::op_facts::{OpFacts, may_write_refs};
 
 /// What may be used of the rest of the library. How a function's calls are made flat is one knowledge for all; the checker does it for itself,
 /// from the bytes of both files, and tests hold the result against TensorFlow.
-const SHARED: [&str; 16] = [
+const SHARED: [&str; 18] = [
     "dtype::DataType",
     "flatten",
+    "format::AttrEdit",
+    "format::Edits",
     "format::Encoding",
     "format::FormatError",
     "format::Function",
@@ -33,8 +35,10 @@ const NOT_SIGNATURES: [&str; 4] = [".has_effect(", ".must_be_fed(", ".gpu_kernel
 /// The checker's files, its tests aside.
 fn files() -> Vec<(PathBuf, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/verify");
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let sources = entries.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let inside =
+        |folder: &Path| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    let all = [inside(&folder), inside(&folder.join("workers"))].concat();
+    let sources = all.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
     sources.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 

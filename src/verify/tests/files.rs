@@ -34,6 +34,8 @@ fn what_was_added_is_counted() {
         order_ops: 1,
         swapped_tensors: 2,
         rewired_inputs: 1,
+        reduces: 0,
+        reduced_tensors: 0,
         added_control_edges: 3,
     };
     assert_eq!(verified, expected);

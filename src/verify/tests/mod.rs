@@ -14,6 +14,7 @@ mod recompute;
 mod ref_order;
 mod second_reads;
 mod work;
+mod workers;
 
 use prost::Message;
 

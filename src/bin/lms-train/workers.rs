@@ -1,0 +1,134 @@
+//! This process as one of several workers.
+
+use std::io::Read;
+use std::process;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tf_lms::cli::Failure;
+use tf_lms::plan::{BARRIER, BROADCAST, RANK, WORKERS};
+use tf_lms::proto::tensorflow::ConfigProto;
+use tf_lms::runtime::{Code, Server, Session, SessionError, Tensor, TensorFlow};
+use tf_lms::train::{Cluster, DeviceChoice, Presence, Timeouts, ask, for_worker};
+
+use crate::args::Args;
+use crate::listen;
+
+/// The exit status of a worker that ended because of another one.
+const OTHER_WORKER: i32 = 4;
+
+/// A worker with its server.
+pub struct Workers {
+    cluster: Cluster,
+    server: Server,
+    timeouts: Timeouts,
+}
+
+impl Workers {
+    /// Starts this worker's server, if there are others. What listens, listens on this worker's own address alone.
+    pub fn join(
+        args: &Args,
+        tensorflow: &'static TensorFlow,
+        config: &mut ConfigProto,
+    ) -> anyhow::Result<Option<Workers>> {
+        let Some(cluster) = args.cluster.found.clone() else { return Ok(None) };
+        if args.cluster.supervised {
+            end_with_supervisor();
+        }
+        let nccl = matches!(args.device, DeviceChoice::Gpu { .. });
+        *config = cluster.configure(std::mem::take(config), nccl);
+        let address = cluster.own_address()?;
+        listen::only_on(address.ip());
+        let server = Server::start(tensorflow, &cluster.server_def(config))
+            .with_context(|| format!("worker {} cannot listen on {address}", cluster.rank))?;
+        Ok(Some(Workers { cluster, server, timeouts: args.cluster.timeouts() }))
+    }
+
+    /// A session on this worker's server.
+    pub fn session(
+        &self,
+        tensorflow: &'static TensorFlow,
+        graph_def: &[u8],
+        config: &ConfigProto,
+    ) -> anyhow::Result<Session> {
+        let graph_def = for_worker(graph_def, self.timeouts)?;
+        Ok(Session::on(&self.server, tensorflow, &graph_def, config)?)
+    }
+
+    /// Gives all workers the variables of worker 0.
+    pub fn begin(&self, session: &Session) -> Result<(), SessionError> {
+        let (workers, rank) = (number(self.cluster.len())?, number(self.cluster.rank)?);
+        session.run(&[(WORKERS, &workers), (RANK, &rank)], &[], &[BROADCAST]).map(|_| ())
+    }
+
+    /// Waits for the others: who leaves takes what they still read of the last step.
+    pub fn end(&self, session: &Session) {
+        if let Ok(workers) = number(self.cluster.len()) {
+            // A worker that fails now has trained all steps.
+            let _ = session.run(&[(WORKERS, &workers)], &[], &[BARRIER]);
+        }
+        thread::sleep(Duration::from_millis(300));
+    }
+
+    /// An error of a run, with the worker that it comes from if that is another one; none if it is this one's own.
+    pub fn blame(&self, error: &SessionError, what: &str) -> Option<anyhow::Error> {
+        let status = error.status()?;
+        let of_others = [
+            Code::Unavailable,
+            Code::DeadlineExceeded,
+            Code::Aborted,
+            Code::Cancelled,
+            Code::FailedPrecondition,
+        ];
+        let message = status.message.as_str();
+        if !of_others.contains(&status.code) && !message.contains("ollective") {
+            return None;
+        }
+        let others: Vec<usize> = (0..self.cluster.len()).filter(|&rank| rank != self.cluster.rank).collect();
+        let addresses: Vec<String> =
+            others.iter().map(|&rank| self.cluster.addresses[rank].clone()).collect();
+        let found = ask(&addresses);
+        let missing: Vec<String> = others
+            .iter()
+            .zip(&addresses)
+            .zip(&found)
+            .filter_map(|((rank, address), presence)| match presence {
+                Presence::Answers => None,
+                Presence::Silent => {
+                    Some(format!("worker {rank} ({address}) hangs: it listens, and does not answer"))
+                }
+                Presence::Gone => Some(format!("worker {rank} ({address}) is gone, or never came")),
+            })
+            .collect();
+        let seconds = if what.starts_with("step") { self.timeouts.step } else { self.timeouts.start };
+        let named = others.iter().find(|rank| message.contains(&format!("task:{rank}")));
+        let why = match (missing.is_empty(), status.code) {
+            (false, _) => missing.join("; "),
+            (true, Code::DeadlineExceeded) => format!(
+                "all workers answer, but one did not come to a reduce within {seconds} s: if its steps take so long, give a longer \
+                 --worker-timeout"
+            ),
+            (true, _) => match named {
+                Some(rank) => format!("worker {rank} ({}) failed: {message}", self.cluster.addresses[*rank]),
+                None => format!("another worker failed: {message}"),
+            },
+        };
+        Some(Failure::OtherWorker.error(format!("worker {}: {what}: {why}", self.cluster.rank)))
+    }
+}
+
+/// A number that is fed.
+fn number(number: usize) -> Result<Tensor, SessionError> {
+    Ok(Tensor::of(&[], &[number as i32])?)
+}
+
+/// Ends this process as soon as the one that started it is gone.
+fn end_with_supervisor() {
+    thread::spawn(|| {
+        let mut nothing = [0; 64];
+        let mut stdin = std::io::stdin().lock();
+        while stdin.read(&mut nothing).is_ok_and(|read| read > 0) {}
+        process::exit(OTHER_WORKER);
+    });
+}

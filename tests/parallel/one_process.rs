@@ -1,0 +1,260 @@
+//! What one process makes of all workers' data.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use tf_lms::parallel::ParallelOptions;
+use tf_lms::plan::{DataParallel, Gathered, graph_digest};
+use tf_lms::proto::tensorflow::{ConfigProto, GraphOptions, RewriterConfig};
+use tf_lms::runtime::{Session, Tensor};
+use tf_lms::shape::PlaceholderShapes;
+use tf_lms::train::{Asked, Feeds, Recipe, digest};
+use tf_lms::{AnalysisOptions, Model};
+
+use crate::support;
+
+/// A training that workers do, and how.
+pub struct Training {
+    model: Model,
+    recipe: Recipe,
+    parallel: DataParallel,
+    /// What a step draws.
+    random: Vec<String>,
+    /// What each worker is fed.
+    feeds: Vec<Feeds>,
+}
+
+/// The variables that all workers share, by their names, after some steps.
+pub struct Variables(pub Vec<(String, Tensor)>);
+
+impl Variables {
+    pub fn digest(&self) -> String {
+        let values: Vec<Tensor> = self.0.iter().map(|(_, value)| value.clone()).collect();
+        digest(&values)
+    }
+
+    /// The largest difference to others, as part of the larger one's largest value; and whose it is.
+    pub fn difference(&self, other: &Variables) -> (f64, String) {
+        let mut largest = (0.0, String::new());
+        for ((name, one), (_, two)) in self.0.iter().zip(&other.0) {
+            let (one, two) = (one.to_f64().unwrap(), two.to_f64().unwrap());
+            let scale = one.iter().chain(&two).fold(1e-3, |most: f64, value| most.max(value.abs()));
+            let apart = one.iter().zip(&two).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) / scale;
+            if apart > largest.0 {
+                largest = (apart, name.clone());
+            }
+        }
+        largest
+    }
+}
+
+impl Training {
+    /// `feeds` as flags give them; what depends on a batch of open size gets `batch`.
+    pub fn of(
+        path: &Path,
+        feeds: &[&str],
+        workers: usize,
+        batch: Option<i64>,
+        reduce: &ParallelOptions,
+    ) -> Training {
+        let model = tf_lms::read(path).unwrap();
+        let graph = model.graph().unwrap();
+        let recipe = Recipe::find(&graph, model.meta_graph(), &Asked::default()).unwrap();
+        let analysis = model.analyse(&graph, &AnalysisOptions::default()).unwrap();
+        let parallel = model.data_parallel(&analysis, reduce).unwrap();
+        assert_eq!(parallel.graph.digest, graph_digest(&graph));
+        let mut shapes = PlaceholderShapes::default();
+        if let Some(batch) = batch {
+            let mut given = tf_lms::shape::GivenShapes::default();
+            given.batch_size = Some(batch as u64);
+            shapes = given.resolve(&graph).unwrap();
+        }
+        let specs: Vec<_> = feeds.iter().map(|feed| feed.parse().unwrap()).collect();
+        let make = |seed| Feeds::make(&graph, &recipe, &specs, &shapes, seed).unwrap();
+        let common = make(1);
+        let of_rank = |rank: u64| {
+            let mut feeds = make(1 + rank);
+            for (own, common) in feeds.0.iter_mut().zip(&common.0) {
+                if own.tensor.shape().is_empty() {
+                    own.tensor = common.tensor.clone();
+                }
+            }
+            feeds
+        };
+        let feeds = (0..workers as u64).map(of_rank).collect();
+        let draws = |node: &tf_lms::graph::NodeId| {
+            analysis.step.contains(*node) && graph.op(*node).name().starts_with("Random")
+        };
+        let random = graph.node_ids().filter(draws).map(|node| format!("{}:0", graph.name(node))).collect();
+        drop(analysis);
+        drop(graph);
+        Training { model, recipe, parallel, random, feeds }
+    }
+
+    fn session(&self) -> Session {
+        let mut config = ConfigProto {
+            inter_op_parallelism_threads: 1,
+            intra_op_parallelism_threads: 1,
+            ..ConfigProto::default()
+        };
+        config.device_count.insert("GPU".to_string(), 0);
+        config.allow_soft_placement = true;
+        let rewrite = RewriterConfig { disable_meta_optimizer: true, ..RewriterConfig::default() };
+        config.graph_options = Some(GraphOptions {
+            place_pruned_graph: true,
+            rewrite_options: Some(rewrite),
+            ..GraphOptions::default()
+        });
+        Session::new(support::tensorflow().unwrap(), self.model.file().graph_def(), &config).unwrap()
+    }
+
+    fn initialized(&self) -> Session {
+        let session = self.session();
+        let ops: Vec<&str> = self.recipe.init_ops.iter().map(String::as_str).collect();
+        session.run(&[], &[], &ops).unwrap();
+        session
+    }
+
+    fn snapshots(&self) -> Vec<(String, String)> {
+        let shared = |name: &String| self.parallel.variables.contains(name);
+        let variables = self.recipe.variables.iter().filter(|variable| shared(&variable.name));
+        variables.map(|variable| (variable.name.clone(), variable.snapshot.clone())).collect()
+    }
+
+    fn variables(&self, session: &Session) -> Variables {
+        let snapshots = self.snapshots();
+        let names: Vec<&str> = snapshots.iter().map(|(_, snapshot)| snapshot.as_str()).collect();
+        let values = session.run(&[], &names, &[]).unwrap();
+        Variables(snapshots.into_iter().map(|(name, _)| name).zip(values).collect())
+    }
+
+    /// The original graph in one session for each worker's data: each makes its gradients, and all apply their mean, which is made here.
+    pub fn of_means(&self, steps: usize) -> Variables {
+        let sessions: Vec<Session> = self.feeds.iter().map(|_| self.initialized()).collect();
+        self.copy_first(&sessions);
+        let cuts: Vec<&str> = self
+            .parallel
+            .collectives
+            .iter()
+            .flat_map(|collective| collective.tensors().map(|reduced| reduced.tensor.as_str()))
+            .filter(|tensor| self.parallel.loss.as_deref() != Some(*tensor))
+            .collect();
+        let train: Vec<Vec<&str>> =
+            self.recipe.runs.iter().map(|run| run.train_ops.iter().map(String::as_str).collect()).collect();
+        assert_eq!(train.len(), 1, "several train ops are not for this");
+        for _ in 0..steps {
+            let made: Vec<Vec<Tensor>> = sessions
+                .iter()
+                .zip(&self.feeds)
+                .map(|(session, feeds)| {
+                    let feeds: Vec<(&str, &Tensor)> =
+                        feeds.0.iter().map(|fed| (fed.name.as_str(), &fed.tensor)).collect();
+                    let fetches: Vec<&str> =
+                        cuts.iter().copied().chain(self.random.iter().map(String::as_str)).collect();
+                    session.run(&feeds, &fetches, &[]).unwrap()
+                })
+                .collect();
+            let applied = self.together(&cuts, &made);
+            for ((session, feeds), made) in sessions.iter().zip(&self.feeds).zip(&made) {
+                let is_cut = |name: &str| applied.contains_key(&*format!("{name}:0"));
+                let own = feeds
+                    .0
+                    .iter()
+                    .filter(|fed| !is_cut(&fed.name))
+                    .map(|fed| (fed.name.as_str(), &fed.tensor));
+                // The train op may wait for the loss, and so run the forward pass: that must draw nothing again.
+                let drawn = self.random.iter().map(String::as_str).zip(&made[cuts.len()..]);
+                let applied = applied.iter().map(|(name, value)| (*name, value));
+                let feeds: Vec<(&str, &Tensor)> = own.chain(applied).chain(drawn).collect();
+                session.run(&feeds, &[], &train[0]).unwrap();
+            }
+        }
+        self.variables(&sessions[0])
+    }
+
+    /// What each reduced tensor is of all workers.
+    fn together<'a>(&'a self, cuts: &[&'a str], made: &[Vec<Tensor>]) -> HashMap<&'a str, Tensor> {
+        let workers = made.len() as f32;
+        let of = |name: &str| -> Vec<&Tensor> {
+            let at = cuts.iter().position(|cut| *cut == name).unwrap();
+            made.iter().map(|one| &one[at]).collect()
+        };
+        let mut applied = HashMap::new();
+        for collective in &self.parallel.collectives {
+            match &collective.what {
+                Gathered::Mean(tensors) => {
+                    for reduced in tensors.iter().filter(|one| cuts.contains(&one.tensor.as_str())) {
+                        let values = of(&reduced.tensor);
+                        let mut sum: Vec<f32> = values[0].to_vec().unwrap();
+                        for other in &values[1..] {
+                            let other: Vec<f32> = other.to_vec().unwrap();
+                            sum.iter_mut().zip(other).for_each(|(sum, other)| *sum += other);
+                        }
+                        sum.iter_mut().for_each(|sum| *sum /= workers);
+                        applied.insert(reduced.tensor.as_str(), Tensor::of(values[0].shape(), &sum).unwrap());
+                    }
+                }
+                Gathered::Rows { values, indices } => {
+                    let rows = of(&values.tensor);
+                    let all: Vec<f32> = rows
+                        .iter()
+                        .flat_map(|one| one.to_vec::<f32>().unwrap())
+                        .map(|value| value / workers)
+                        .collect();
+                    let mut shape = rows[0].shape().to_vec();
+                    shape[0] *= made.len() as i64;
+                    applied.insert(values.tensor.as_str(), Tensor::of(&shape, &all).unwrap());
+                    let places = of(&indices.tensor);
+                    let count: i64 = places.iter().map(|one| one.shape()[0]).sum();
+                    let bytes: Vec<u8> =
+                        places.iter().flat_map(|one| one.bytes().unwrap().to_vec()).collect();
+                    applied.insert(
+                        indices.tensor.as_str(),
+                        Tensor::new(places[0].dtype(), &[count], bytes).unwrap(),
+                    );
+                }
+            }
+        }
+        applied
+    }
+
+    /// Gives all sessions the variables of the first.
+    fn copy_first(&self, sessions: &[Session]) {
+        let variables: Vec<_> = self.recipe.variables.iter().collect();
+        let names: Vec<&str> = variables.iter().map(|variable| variable.snapshot.as_str()).collect();
+        let values = sessions[0].run(&[], &names, &[]).unwrap();
+        for session in &sessions[1..] {
+            let initial = |at: usize| variables[at].initial.as_ref().unwrap();
+            let feeds: Vec<(&str, &Tensor)> =
+                values.iter().enumerate().map(|(at, value)| (initial(at).value.as_str(), value)).collect();
+            let ops: Vec<&str> = (0..variables.len()).map(|at| initial(at).initializer.as_str()).collect();
+            session.run(&feeds, &[], &ops).unwrap();
+        }
+    }
+
+    /// The original graph with all workers' data as one batch.
+    pub fn of_whole_batch(&self, steps: usize) -> Variables {
+        let session = self.initialized();
+        let joined: Vec<(String, Tensor)> = (0..self.feeds[0].0.len())
+            .map(|at| {
+                let parts: Vec<&Tensor> = self.feeds.iter().map(|feeds| &feeds.0[at].tensor).collect();
+                let name = self.feeds[0].0[at].name.clone();
+                let mut shape = parts[0].shape().to_vec();
+                if shape.is_empty() {
+                    return (name, parts[0].clone());
+                }
+                shape[0] = parts.iter().map(|part| part.shape()[0]).sum();
+                let bytes = parts.iter().flat_map(|part| part.bytes().unwrap().to_vec()).collect();
+                (name, Tensor::new(parts[0].dtype(), &shape, bytes).unwrap())
+            })
+            .collect();
+        let feeds: Vec<(&str, &Tensor)> = joined.iter().map(|(name, value)| (name.as_str(), value)).collect();
+        for _ in 0..steps {
+            for run in &self.recipe.runs {
+                let ops: Vec<&str> = run.train_ops.iter().map(String::as_str).collect();
+                session.run(&feeds, &[], &ops).unwrap();
+            }
+        }
+        self.variables(&session)
+    }
+}
