@@ -8,16 +8,22 @@
 mod args;
 #[path = "../src/bin/lms-train/checkpoint.rs"]
 mod checkpoint;
+#[path = "../src/bin/lms-train/cluster_args.rs"]
+mod cluster_args;
 #[path = "../src/bin/lms-train/interrupt.rs"]
 mod interrupt;
 #[path = "../src/bin/lms-train/job.rs"]
 mod job;
+#[path = "../src/bin/lms-train/listen.rs"]
+mod listen;
 #[path = "../src/bin/lms-train/run.rs"]
 mod run;
 #[path = "../src/bin/lms-train/setup.rs"]
 mod setup;
 #[path = "../src/bin/lms-train/steps.rs"]
 mod steps;
+#[path = "../src/bin/lms-train/workers.rs"]
+mod workers;
 
 use std::time::Instant;
 

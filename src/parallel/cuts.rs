@@ -255,12 +255,12 @@ impl Ways<'_, '_> {
         let (readers, is_read) = self.behind();
         let mut cuts: Vec<Cut> = cuts.into_values().collect();
         let mut taken = HashSet::new();
+        let readers_of = |tensor: TensorId| -> BTreeSet<NodeId> {
+            readers.iter().filter(|&&(read, _)| read == tensor).map(|&(_, node)| node).collect()
+        };
         for cut in &mut cuts {
-            let of = |tensor: TensorId| -> BTreeSet<NodeId> {
-                readers.iter().filter(|&&(read, _)| read == tensor).map(|&(_, node)| node).collect()
-            };
-            cut.consumers = of(cut.tensor);
-            cut.index_consumers = cut.indices.map(of).unwrap_or_default();
+            cut.consumers = readers_of(cut.tensor);
+            cut.index_consumers = cut.indices.map(readers_of).unwrap_or_default();
             let twice =
                 [Some(cut.tensor), cut.indices].into_iter().flatten().find(|&tensor| !taken.insert(tensor));
             if let Some(tensor) = twice {

@@ -65,8 +65,7 @@ impl Training {
         assert_eq!(parallel.graph.digest, graph_digest(&graph));
         let mut shapes = PlaceholderShapes::default();
         if let Some(batch) = batch {
-            let mut given = tf_lms::shape::GivenShapes::default();
-            given.batch_size = Some(batch as u64);
+            let given = tf_lms::shape::GivenShapes { batch_size: Some(batch as u64), ..Default::default() };
             shapes = given.resolve(&graph).unwrap();
         }
         let specs: Vec<_> = feeds.iter().map(|feed| feed.parse().unwrap()).collect();

@@ -206,7 +206,7 @@ fn feeds_of_rank(
     };
     let mut specs: Vec<FeedSpec> = args.feeds.iter().map(of_rank).collect();
     let count = FeedSpec { name: WORKERS.to_string(), values: Values::Constant(workers as f64) };
-    if let Ok(with_count) = make(&[&specs[..], &[count.clone()]].concat(), args.seed)
+    if let Ok(with_count) = make(&[&specs[..], std::slice::from_ref(&count)].concat(), args.seed)
         && with_count.0.iter().any(|fed| fed.name == WORKERS)
     {
         specs.push(count);
