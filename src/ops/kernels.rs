@@ -41,8 +41,25 @@ impl GpuKernel {
         self.def.device_type == "GPU"
     }
 
-    fn accepts<'a>(&self, attr: &dyn Fn(&str) -> Option<Attr<'a>>) -> bool {
-        self.def.constraint.iter().all(|constraint| is_met(constraint, attr(&constraint.name)))
+    fn accepts(&'static self, attrs: &mut Known<'_, '_>) -> bool {
+        self.def.constraint.iter().all(|constraint| is_met(constraint, attrs.get(&constraint.name)))
+    }
+}
+
+/// The attributes of one node that kernels have asked for. Most kernels of an op ask for the same, and to find one takes a walk through the
+/// node's bytes.
+struct Known<'f, 'a> {
+    find: &'f dyn Fn(&str) -> Option<Attr<'a>>,
+    found: Vec<(&'static str, Option<Attr<'a>>)>,
+}
+
+impl<'a> Known<'_, 'a> {
+    fn get(&mut self, name: &'static str) -> Option<&Attr<'a>> {
+        let place = self.found.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+            self.found.push((name, (self.find)(name)));
+            self.found.len() - 1
+        });
+        self.found[place].1.as_ref()
     }
 }
 
@@ -54,16 +71,17 @@ pub(super) fn find<'a>(op: &str, attr: &dyn Fn(&str) -> Option<Attr<'a>>) -> Opt
         Some(Attr::Str(label)) => label,
         _ => b"",
     };
+    let mut attrs = Known { find: attr, found: Vec::new() };
     kernels()
         .get(op)?
         .iter()
         .map(Lazy::get::<KernelDef>)
-        .filter(|kernel| kernel.def.label.as_bytes() == label && kernel.accepts(attr))
+        .filter(|kernel| kernel.def.label.as_bytes() == label && kernel.accepts(&mut attrs))
         .max_by_key(|kernel| (kernel.is_specific(), kernel.def.priority))
 }
 
 /// Whether an attribute has one of the allowed values; of a list of types, each must be allowed.
-fn is_met(constraint: &AttrConstraint, attr: Option<Attr<'_>>) -> bool {
+fn is_met(constraint: &AttrConstraint, attr: Option<&Attr<'_>>) -> bool {
     let Some(Value::List(allowed)) =
         constraint.allowed_values.as_ref().and_then(|values| values.value.as_ref())
     else {
@@ -71,11 +89,11 @@ fn is_met(constraint: &AttrConstraint, attr: Option<Attr<'_>>) -> bool {
     };
     let is_allowed = |dtype: &DataType| allowed.r#type.contains(&dtype.number());
     match attr {
-        Some(Attr::Type(dtype)) => is_allowed(&dtype),
+        Some(Attr::Type(dtype)) => is_allowed(dtype),
         Some(Attr::Types(dtypes)) => dtypes.iter().all(is_allowed),
         Some(Attr::Str(value)) => allowed.s.iter().any(|allowed| allowed == value),
-        Some(Attr::Int(value)) => allowed.i.contains(&value),
-        Some(Attr::Bool(value)) => allowed.b.contains(&value),
+        Some(Attr::Int(value)) => allowed.i.contains(value),
+        Some(Attr::Bool(value)) => allowed.b.contains(value),
         Some(Attr::Other) | None => false,
     }
 }
