@@ -11,22 +11,14 @@
 use super::error::FlattenError;
 use super::expand::Expansion;
 use super::library::{Call, CallKind};
-use super::parts::{Argument, FlatNode, Flattened, Instance, Made, MadeInput, Tensor};
+use super::parts::{
+    Argument, Around, FlatNode, Flattened, Instance, Made, MadeInput, Tensor, of_type, output_of,
+};
 use crate::dtype::DataType;
 use crate::graph::NodeAttrs;
 use crate::ops::{Attr, AttrLookup};
 use crate::proto::tensorflow::attr_value::Value;
 use crate::proto::tensorflow::{AttrValue, TensorProto, TensorShapeProto};
-
-/// The attribute of an op of one type.
-pub(super) fn of_type(dtype: DataType) -> (&'static str, AttrValue) {
-    ("T", AttrValue { value: Some(Value::Type(dtype.number())) })
-}
-
-/// An output of a made node.
-fn output_of(made: u32, output: u32) -> Tensor {
-    Tensor { node: FlatNode::Made(made), output }
-}
 
 /// What a branch's names have in them.
 fn branch_name(kind: CallKind, branch: u32) -> String {
@@ -39,11 +31,9 @@ fn branch_name(kind: CallKind, branch: u32) -> String {
 
 /// The nodes that lead inputs to the branches of one condition.
 struct Forks {
-    caller: u32,
+    around: Around,
     kind: CallKind,
     branches: usize,
-    scope: String,
-    device: String,
     /// What all of them wait for.
     waits: Option<u32>,
     /// What each fork goes by: the condition itself, or whether the number is that of the branch.
@@ -51,19 +41,6 @@ struct Forks {
 }
 
 impl Forks {
-    fn make(
-        &self,
-        expansion: &mut Expansion<'_, '_>,
-        name: &str,
-        op: &str,
-        inputs: Vec<MadeInput>,
-        attrs: Vec<(&'static str, AttrValue)>,
-    ) -> u32 {
-        let name = expansion.free_name(format!("{}/{name}", self.scope)).into();
-        let (op, device, owner) = (op.to_string(), self.device.clone(), self.caller);
-        expansion.make(Made { name, op, inputs, device, attrs, owner, ..Made::default() })
-    }
-
     fn switch(
         &self,
         expansion: &mut Expansion<'_, '_>,
@@ -74,7 +51,7 @@ impl Forks {
     ) -> u32 {
         let waits = self.waits.map(|start| MadeInput::Control(FlatNode::Made(start)));
         let inputs = [data, by].into_iter().chain(waits).collect();
-        self.make(expansion, name, "Switch", inputs, vec![of_type(dtype)])
+        expansion.make_around(&self.around, name, "Switch", inputs, vec![of_type(dtype)])
     }
 
     /// Leads what decides to all branches, by forks that come of it themselves.
@@ -95,10 +72,11 @@ impl Forks {
                 ("dtype", AttrValue { value: Some(Value::Type(DataType::INT32.number())) }),
                 ("value", AttrValue { value: Some(Value::Tensor(number(branch))) }),
             ];
-            let number = self.make(expansion, &format!("number_{branch}"), "Const", Vec::new(), attrs);
+            let number =
+                expansion.make_around(&self.around, &format!("number_{branch}"), "Const", Vec::new(), attrs);
             let inputs = vec![way, MadeInput::Tensor(output_of(number, 0))];
-            let is_it = self.make(
-                expansion,
+            let is_it = expansion.make_around(
+                &self.around,
                 &format!("is_{branch}"),
                 "Equal",
                 inputs,
@@ -115,8 +93,13 @@ impl Forks {
             MadeInput::Tensor(last) => last,
             // One branch alone, which is always taken.
             only => {
-                let only =
-                    self.make(expansion, "taken", "Identity", vec![only], vec![of_type(DataType::INT32)]);
+                let only = expansion.make_around(
+                    &self.around,
+                    "taken",
+                    "Identity",
+                    vec![only],
+                    vec![of_type(DataType::INT32)],
+                );
                 made.push(only);
                 output_of(only, 0)
             }
@@ -150,7 +133,8 @@ impl Forks {
         let last = match way {
             MadeInput::Tensor(last) => last,
             only => {
-                let only = self.make(expansion, name, "Identity", vec![only], vec![of_type(dtype)]);
+                let only =
+                    expansion.make_around(&self.around, name, "Identity", vec![only], vec![of_type(dtype)]);
                 made.push(only);
                 output_of(only, 0)
             }
@@ -182,17 +166,15 @@ impl Expansion<'_, '_> {
         let mut flattened = Flattened::default();
         let decides = body.data_input(node, 0).ok_or_else(|| bad("its condition"))?;
         let mut forks = Forks {
-            caller,
+            around: self.around(caller, node)?,
             kind: call.kind,
             branches: call.callees.len(),
-            scope: self.call_scope(caller, node),
-            device: self.device(caller, node)?,
             waits: None,
             by: Vec::new(),
         };
         if body.has_control_inputs(node) {
             let controls = vec![MadeInput::ControlsOf { instance: caller, node }];
-            let start = forks.make(self, "start", "NoOp", controls, Vec::new());
+            let start = self.make_around(&forks.around, "start", "NoOp", controls, Vec::new());
             flattened.before.push(start);
             forks.waits = Some(start);
         }
@@ -200,7 +182,13 @@ impl Expansion<'_, '_> {
         for (branch, taken) in (0..).zip(reached) {
             let name = format!("{}/start", branch_name(call.kind, branch));
             let data = vec![MadeInput::Tensor(taken)];
-            let start = forks.make(self, &name, "Identity", data, vec![of_type(deciding_type(call.kind))]);
+            let start = self.make_around(
+                &forks.around,
+                &name,
+                "Identity",
+                data,
+                vec![of_type(deciding_type(call.kind))],
+            );
             flattened.before.push(start);
             flattened.starts.push(start);
         }

@@ -98,6 +98,16 @@ pub enum FlattenError {
         /// What it reads.
         input: String,
     },
+    /// A loop that cannot be one.
+    #[error("function {function:?}: the loop {node:?} {how}")]
+    Loop {
+        /// The function.
+        function: String,
+        /// The loop.
+        node: String,
+        /// What is wrong with it.
+        how: &'static str,
+    },
     /// Two nodes or arguments of one name.
     #[error("function {function:?} has two nodes or arguments called {name:?}")]
     DuplicateName {

@@ -12,7 +12,9 @@ use std::rc::Rc;
 
 use super::error::FlattenError;
 use super::library::{Body, Call, CallKind, Library, Local, LocalTensor};
-use super::parts::{Argument, FlatNode, Flattened, Instance, KeptCall, Made, MadeInput, Tensor};
+use super::parts::{
+    Argument, Around, Attrs, FlatNode, Flattened, Instance, KeptCall, Made, MadeInput, Tensor,
+};
 use crate::graph::Device;
 use crate::proto::tensorflow::AttrValue;
 use crate::proto::tensorflow::attr_value::Value;
@@ -161,6 +163,25 @@ impl<'l, 'a> Expansion<'l, 'a> {
     pub fn make(&mut self, made: Made) -> u32 {
         self.made.push(made);
         self.made.len() as u32 - 1
+    }
+
+    /// Where the nodes around a condition or a loop belong.
+    pub fn around(&self, caller: u32, node: u32) -> Result<Around, FlattenError> {
+        Ok(Around { caller, scope: self.call_scope(caller, node), device: self.device(caller, node)? })
+    }
+
+    /// Makes one of them, under a name that is free.
+    pub fn make_around(
+        &mut self,
+        around: &Around,
+        name: &str,
+        op: &str,
+        inputs: Vec<MadeInput>,
+        attrs: Attrs,
+    ) -> u32 {
+        let name = self.free_name(format!("{}/{name}", around.scope)).into();
+        let (op, device, owner) = (op.to_string(), around.device.clone(), around.caller);
+        self.make(Made { name, op, inputs, device, attrs, owner, ..Made::default() })
     }
 
     /// Adds an instance, and gives names to its nodes.

@@ -8,10 +8,11 @@
 //! iteration begins when all effects of the one before are there: `NextIteration` waits for those of the body, the decision for those
 //! of the condition. What waits for the whole waits for all that comes out.
 
-use super::branches::of_type;
 use super::error::FlattenError;
 use super::expand::Expansion;
-use super::parts::{Argument, Carried, FlatNode, Flattened, Instance, Made, MadeInput, Tensor};
+use super::parts::{
+    Argument, Attrs, Carried, FlatNode, Flattened, Instance, Made, MadeInput, Tensor, of_type, output_of,
+};
 use crate::dtype::DataType;
 use crate::graph::NodeAttrs;
 use crate::ops::{Attr, AttrLookup};
@@ -21,32 +22,8 @@ use crate::proto::tensorflow::{AttrValue, TensorShapeProto};
 /// What TensorFlow takes where a loop does not say how many of its iterations may run at the same time.
 const PARALLEL_ITERATIONS: i64 = 10;
 
-type Attrs = Vec<(&'static str, AttrValue)>;
-
-/// What the nodes around a loop have in common.
-struct Around {
-    caller: u32,
-    scope: String,
-    device: String,
-}
-
-impl Around {
-    fn make(
-        &self,
-        expansion: &mut Expansion<'_, '_>,
-        name: &str,
-        op: &str,
-        inputs: Vec<MadeInput>,
-        attrs: Attrs,
-    ) -> u32 {
-        let name = expansion.free_name(format!("{}/{name}", self.scope)).into();
-        let (op, device, owner) = (op.to_string(), self.device.clone(), self.caller);
-        expansion.make(Made { name, op, inputs, device, attrs, owner, ..Made::default() })
-    }
-}
-
 fn from(made: u32, output: u32) -> MadeInput {
-    MadeInput::Tensor(Tensor { node: FlatNode::Made(made), output })
+    MadeInput::Tensor(output_of(made, output))
 }
 
 /// The attributes of a node with one input, and the same shape at each of its outputs.
@@ -59,24 +36,18 @@ fn typed(dtype: DataType, shape: Option<&TensorShapeProto>, outputs: usize) -> A
 }
 
 impl Expansion<'_, '_> {
-    fn around(&self, caller: u32, node: u32) -> Result<Around, FlattenError> {
-        Ok(Around { caller, scope: self.call_scope(caller, node), device: self.device(caller, node)? })
-    }
-
-    fn bad_loop(&self, caller: u32, node: u32, what: &str) -> FlattenError {
+    /// A loop that is damaged, and how.
+    fn bad_loop(&self, caller: u32, node: u32, how: &'static str) -> FlattenError {
         let body = self.body(caller);
-        FlattenError::BadInput {
-            function: body.name().to_string(),
-            reader: body.nodes.name(node as usize).to_string(),
-            input: what.to_string(),
-        }
+        let (function, node) = (body.name().to_string(), body.nodes.name(node as usize).to_string());
+        FlattenError::Loop { function, node, how }
     }
 
     /// The types of what a loop carries.
     fn loop_types(&self, caller: u32, node: u32) -> Result<Vec<DataType>, FlattenError> {
         match NodeAttrs::new(self.body(caller).nodes, node as usize).attr("T") {
             Some(Attr::Types(types)) => Ok(types),
-            _ => Err(self.bad_loop(caller, node, "the types of its inputs")),
+            _ => Err(self.bad_loop(caller, node, "does not say what types it carries")),
         }
     }
 
@@ -101,18 +72,24 @@ impl Expansion<'_, '_> {
             _ => PARALLEL_ITERATIONS,
         };
         if types.iter().all(|&dtype| dtype == DataType::RESOURCE) {
-            return Err(self.bad_loop(caller, node, "a value that changes, for a loop must have one"));
+            return Err(self.bad_loop(
+                caller,
+                node,
+                "carries handles of resources alone, and nothing that changes",
+            ));
         }
         let mut flattened = Flattened::default();
         let mut waits = None;
         if body.has_control_inputs(node) {
             let controls = vec![MadeInput::ControlsOf { instance: caller, node }];
-            let start = around.make(self, "start", "NoOp", controls, Vec::new());
+            let start = self.make_around(&around, "start", "NoOp", controls, Vec::new());
             flattened.before.push(start);
             waits = Some(MadeInput::Control(FlatNode::Made(start)));
         }
         for (index, &dtype) in types.iter().enumerate() {
-            let data = body.data_input(node, index).ok_or_else(|| self.bad_loop(caller, node, "an input"))?;
+            let data = body
+                .data_input(node, index)
+                .ok_or_else(|| self.bad_loop(caller, node, "has fewer inputs than types"))?;
             let is_handle = dtype == DataType::RESOURCE;
             let shape = shapes.get(index).filter(|_| !is_handle);
             let mut attrs = typed(dtype, shape, 1);
@@ -121,15 +98,15 @@ impl Expansion<'_, '_> {
             attrs.push(("is_constant", value(Value::B(is_handle))));
             attrs.push(("parallel_iterations", value(Value::I(parallel))));
             let inputs = [MadeInput::Data(caller, data)].into_iter().chain(waits).collect();
-            let enter = around.make(self, &format!("enter_{index}"), "Enter", inputs, attrs);
+            let enter = self.make_around(&around, &format!("enter_{index}"), "Enter", inputs, attrs);
             flattened.before.push(enter);
             if is_handle {
                 flattened.carried.push(Carried::Handle(enter));
                 continue;
             }
             // What the body returns is known once it is there.
-            let next = around.make(
-                self,
+            let next = self.make_around(
+                &around,
                 &format!("next_{index}"),
                 "NextIteration",
                 Vec::new(),
@@ -144,16 +121,16 @@ impl Expansion<'_, '_> {
                     value(Value::List(ListValue { shape, ..ListValue::default() })),
                 ));
             }
-            let merge = around.make(
-                self,
+            let merge = self.make_around(
+                &around,
                 &format!("merge_{index}"),
                 "Merge",
                 vec![from(enter, 0), from(next, 0)],
                 attrs,
             );
             // What it goes by is made with the body.
-            let switch = around.make(
-                self,
+            let switch = self.make_around(
+                &around,
                 &format!("switch_{index}"),
                 "Switch",
                 vec![from(merge, 0)],
@@ -184,7 +161,11 @@ impl Expansion<'_, '_> {
             })
         };
         let Some((first_merge, first_switch, first_type)) = values().next() else {
-            return Err(self.bad_loop(caller, node, "a value that changes"));
+            return Err(self.bad_loop(
+                caller,
+                node,
+                "carries handles of resources alone, and nothing that changes",
+            ));
         };
         let mut made = Vec::new();
         let (name, gate) = if part == 0 {
@@ -192,17 +173,17 @@ impl Expansion<'_, '_> {
         } else {
             let condition = self.instances[caller as usize].calls[&node].bodies[0];
             let Some(&holds) = self.body(condition).returns.first() else {
-                return Err(self.bad_loop(caller, node, "what its condition returns"));
+                return Err(self.bad_loop(caller, node, "has a condition that returns nothing"));
             };
             let inputs = vec![MadeInput::Data(condition, holds), MadeInput::EffectsOf(condition)];
-            let decision = around.make(self, "decision", "LoopCond", inputs, Vec::new());
+            let decision = self.make_around(&around, "decision", "LoopCond", inputs, Vec::new());
             made.push(decision);
             for (_, switch, _) in values() {
                 self.made[switch as usize].inputs.push(from(decision, 0));
                 made.push(switch);
             }
-            let start = around.make(
-                self,
+            let start = self.make_around(
+                &around,
                 "body/start",
                 "Identity",
                 vec![from(first_switch, 1)],
@@ -255,21 +236,27 @@ impl Expansion<'_, '_> {
             let Carried::Value { switch, next, .. } = carried else {
                 // What comes out is what went in.
                 let data = self.body(caller).data_input(node, index);
-                let data = data.ok_or_else(|| self.bad_loop(caller, node, "an input"))?;
+                let data = data.ok_or_else(|| self.bad_loop(caller, node, "has fewer inputs than types"))?;
                 let data = vec![MadeInput::Data(caller, data)];
-                let handle =
-                    around.make(self, &format!("result_{index}"), "Identity", data, vec![of_type(dtype)]);
+                let handle = self.make_around(
+                    &around,
+                    &format!("result_{index}"),
+                    "Identity",
+                    data,
+                    vec![of_type(dtype)],
+                );
                 behind.push(handle);
                 results.push(handle);
                 continue;
             };
             let Some(&returned) = self.body(body).returns.get(index) else {
-                return Err(self.bad_loop(caller, node, "what its body returns"));
+                return Err(self.bad_loop(caller, node, "has a body that returns less than it takes"));
             };
             self.made[next as usize].inputs =
                 vec![MadeInput::Data(body, returned), MadeInput::EffectsOf(body)];
             let attrs = typed(dtype, shapes.get(index), 1);
-            let exit = around.make(self, &format!("result_{index}"), "Exit", vec![from(switch, 0)], attrs);
+            let exit =
+                self.make_around(&around, &format!("result_{index}"), "Exit", vec![from(switch, 0)], attrs);
             behind.extend([next, exit]);
             results.push(exit);
             exits.push(MadeInput::Control(FlatNode::Made(exit)));

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::library::LocalTensor;
+use crate::dtype::DataType;
 use crate::proto::tensorflow::AttrValue;
+use crate::proto::tensorflow::attr_value::Value;
 
 /// A node of the flat graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,7 +48,7 @@ pub(super) struct Made {
     pub op: String,
     pub inputs: Vec<MadeInput>,
     pub device: String,
-    pub attrs: Vec<(&'static str, AttrValue)>,
+    pub attrs: Attrs,
     /// The node of the graph's top level whose attributes it has instead.
     pub like: Option<usize>,
     /// The instance that it belongs to.
@@ -128,4 +130,26 @@ pub struct KeptCall {
     pub function: String,
     /// Why it stays.
     pub why: &'static str,
+}
+
+/// Where the nodes around a condition or a loop belong.
+#[derive(Debug)]
+pub(super) struct Around {
+    pub caller: u32,
+    /// What their names begin with, without the last slash.
+    pub scope: String,
+    pub device: String,
+}
+
+/// Attributes of a node that is made.
+pub(super) type Attrs = Vec<(&'static str, AttrValue)>;
+
+/// The attribute of an op of one type.
+pub(super) fn of_type(dtype: DataType) -> (&'static str, AttrValue) {
+    ("T", AttrValue { value: Some(Value::Type(dtype.number())) })
+}
+
+/// An output of a made node.
+pub(super) fn output_of(made: u32, output: u32) -> Tensor {
+    Tensor { node: FlatNode::Made(made), output }
 }
