@@ -8,14 +8,16 @@ use std::collections::{HashMap, HashSet};
 
 use prost::Message;
 
-use super::recipe::{Asked, Recipe, TrainRun, Variable, saver, with_output};
+use super::recipe::{Asked, CopyOps, Recipe, TrainRun, Variable, saver, variable_nodes, with_output};
 use super::{Fed, TrainError};
 use crate::flatten::Flat;
 use crate::format::op_name;
-use crate::graph::{Graph, NodeId};
+use crate::graph::{ByName, Graph, NodeId};
 use crate::proto::tensorflow::attr_value::Value;
 use crate::proto::tensorflow::tensor_info::Encoding;
-use crate::proto::tensorflow::{AttrValue, ConfigProto, GraphDef, MetaGraphDef, NodeDef, SignatureDef};
+use crate::proto::tensorflow::{
+    AttrValue, ConfigProto, GraphDef, MetaGraphDef, NodeDef, SignatureDef, TensorInfo,
+};
 
 /// The signature that TensorFlow 2 keeps for what is to be run after the variables are restored: tables are filled there.
 const INIT_SIGNATURE: &str = "__saved_model_init_op";
@@ -84,8 +86,7 @@ impl CalledStep {
         let copied = restored.map(|restore| copied(graph, restore)).unwrap_or_default();
         let moves = |what: &str| copied.iter().map(|each| format!("{COPIES}{what}/{}", each.copy)).collect();
         let recipe = Recipe {
-            after_restoring: [moves("restored"), moves("dropped")],
-            before_saving: moves("saved"),
+            copies: CopyOps { restored: moves("restored"), saved: moves("saved"), dropped: moves("dropped") },
             train_ops: vec![name.clone()],
             runs: vec![TrainRun { train_ops: vec![name], fetches_loss: loss.is_some() }],
             loss,
@@ -96,10 +97,10 @@ impl CalledStep {
             ..Recipe::default()
         };
         if !asked.restore
-            && let Some(first) = graph.node_ids().find(|&node| graph.op(node).name() == "VarHandleOp")
+            && let Some(first) = variable_nodes(graph).next()
         {
-            let variables = graph.node_ids().filter(|&node| graph.op(node).name() == "VarHandleOp").count();
-            return Err(TrainError::NoInit { variables, example: graph.name(first).to_string() });
+            let (variables, example) = (variable_nodes(graph).count(), graph.name(first).to_string());
+            return Err(TrainError::NoInit { variables, example });
         }
         Ok(CalledStep { recipe, feeds, copied })
     }
@@ -206,7 +207,7 @@ fn fed_arguments(graph: &Graph, call: NodeId, flat: &Flat) -> Vec<(String, Strin
     fed.collect()
 }
 
-fn tensor_of(info: &crate::proto::tensorflow::TensorInfo) -> Option<&str> {
+fn tensor_of(info: &TensorInfo) -> Option<&str> {
     match &info.encoding {
         Some(Encoding::Name(name)) => Some(name),
         _ => None,
@@ -256,11 +257,9 @@ fn variables(graph: &Graph, restore: NodeId, copied: &[Copied]) -> Vec<Variable>
         }
     }
     let handles = graph.data_inputs(restore).iter().map(|&input| graph.producer(input));
-    let by_name: HashMap<&str, NodeId> = graph.node_ids().map(|node| (graph.name(node), node)).collect();
-    let of_copy: HashMap<&str, NodeId> = copied
-        .iter()
-        .filter_map(|each| Some((each.copy.as_str(), *by_name.get(each.variable.as_str())?)))
-        .collect();
+    let by_name = ByName::of(graph);
+    let of_copy: HashMap<&str, NodeId> =
+        copied.iter().filter_map(|each| Some((each.copy.as_str(), by_name.node(&each.variable)?))).collect();
     let known = handles.filter(|handle| handle.index() < graph.len());
     let variable = |handle: NodeId| {
         let handle = of_copy.get(graph.name(handle)).copied().unwrap_or(handle);

@@ -43,7 +43,7 @@ pub use host::HostMemory;
 pub use link::{Direction, Link, LinkError, Sample};
 pub use oom::OutOfMemory;
 pub use peers::{Presence, ask};
-pub use recipe::{Asked, Initial, Recipe, Saver, TrainRun, Variable};
+pub use recipe::{Asked, CopyOps, Initial, Recipe, Saver, TrainRun, Variable};
 pub use softgpu::{SoftGpu, SoftGpuError};
 pub use softgpu_interface::{CopyCounters, Counters};
 pub use stats::{Intervals, Percentiles};

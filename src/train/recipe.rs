@@ -56,6 +56,18 @@ pub struct Saver {
     pub restore: String,
 }
 
+/// The ops that move values between variables and the copies of them that a file saves and restores; empty where it saves the variables
+/// themselves. Those of a list are run together.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CopyOps {
+    /// To be run once the copies are restored: they go to the variables.
+    pub restored: Vec<String>,
+    /// To be run before the copies are saved: they come from the variables.
+    pub saved: Vec<String>,
+    /// To be run after either: the copies give back their memory.
+    pub dropped: Vec<String>,
+}
+
 /// One run of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrainRun {
@@ -72,10 +84,8 @@ pub struct Recipe {
     pub init_ops: Vec<String>,
     /// Further ones, to be run behind these, one after the other: what they make on a GPU need not be there all at once.
     pub late_init_ops: Vec<String>,
-    /// Ops to be run behind what restores, those of each list together, one list after the other.
-    pub after_restoring: [Vec<String>; 2],
-    /// Ops to be run before what saves.
-    pub before_saving: Vec<String>,
+    /// What moves values between the variables and the copies that the file saves of them.
+    pub copies: CopyOps,
     /// Ops that fill tables.
     pub table_init_ops: Vec<String>,
     /// Ops that a step is run for.
@@ -278,7 +288,7 @@ impl Names<'_> {
     }
 }
 
-fn variable_nodes(graph: &Graph) -> impl Iterator<Item = NodeId> {
+pub(super) fn variable_nodes(graph: &Graph) -> impl Iterator<Item = NodeId> {
     let is_variable =
         |&node: &NodeId| matches!(graph.op(node).name(), "VariableV2" | "Variable" | "VarHandleOp");
     graph.node_ids().filter(is_variable)

@@ -19,7 +19,8 @@ pub fn restore(session: &Session, recipe: &Recipe, prefix: &Path) -> anyhow::Res
     session
         .run(&[(filename, &prefix_tensor)], &[], &[&saver.restore])
         .with_context(|| format!("{}: cannot be restored", prefix.display()))?;
-    recipe.after_restoring.iter().try_for_each(|ops| run(session, ops))?;
+    run(session, &recipe.copies.restored)?;
+    run(session, &recipe.copies.dropped)?;
     Ok(())
 }
 
@@ -32,13 +33,11 @@ pub fn save(session: &Session, recipe: &Recipe, prefix: &Path, step: u64) -> any
     }
     let path = with_suffix(prefix, &format!("-{step}"));
     let (filename, path_tensor) = name_tensor(saver, &path);
-    run(session, &recipe.before_saving)?;
+    run(session, &recipe.copies.saved)?;
     session
         .run(&[(filename, &path_tensor)], &[&saver.save], &[])
         .with_context(|| format!("{}: cannot be saved", path.display()))?;
-    if !recipe.before_saving.is_empty() {
-        run(session, &recipe.after_restoring[1])?;
-    }
+    run(session, &recipe.copies.dropped)?;
     let name =
         path.file_name().unwrap_or_default().to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"");
     let state = format!("model_checkpoint_path: \"{name}\"\nall_model_checkpoint_paths: \"{name}\"\n");
