@@ -168,10 +168,17 @@ pub extern "C" fn TF_InitKernel() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::{AttrValue, Constraint, ListValue};
 
     fn op(name: &str, inputs: &[(i32, bool)], stateful: bool) -> OpDef {
         let input_arg = inputs.iter().map(|&(dtype, is_ref)| ArgDef { dtype, is_ref }).collect();
         OpDef { name: name.into(), input_arg, is_stateful: stateful, ..OpDef::default() }
+    }
+
+    fn of_type(name: &str, dtype: i32) -> Constraint {
+        let list = Some(ListValue { types: vec![dtype], ..ListValue::default() });
+        let allowed_values = Some(AttrValue { list, ..AttrValue::default() });
+        Constraint { name: name.into(), allowed_values }
     }
 
     #[test]
@@ -195,6 +202,9 @@ mod tests {
         assert_eq!(kind(&op("ApplyAdam", &[(0, true)], false), &kernel), Some(Kind::Native));
         assert_eq!(kind(&op("AssignVariableOp", &[(RESOURCE, false)], true), &kernel), Some(Kind::Native));
         assert_eq!(kind(&op("TensorListPushBack", &[(VARIANT, false)], false), &kernel), None);
+        let of_variants = KernelDef { constraint: vec![of_type("T", VARIANT)], ..KernelDef::default() };
+        assert_eq!(kind(&op("AddN", &[(0, false)], false), &of_variants), Some(Kind::Native));
+        assert_eq!(kind(&op("Identity", &[(0, false)], false), &of_variants), None);
         assert_eq!(kind(&op("StringJoin", &[(STRING, false)], false), &kernel), None);
     }
 }
