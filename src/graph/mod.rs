@@ -9,6 +9,7 @@
 
 mod attrs;
 mod build;
+mod by_name;
 mod control_flow;
 mod device;
 mod error;
@@ -19,6 +20,7 @@ mod rows;
 use std::fmt;
 
 pub use attrs::{NodeAttrs, output_shapes};
+pub use by_name::ByName;
 pub use control_flow::{Condition, ControlFlow, FrameId};
 pub use device::{Device, DeviceError};
 pub use error::GraphError;

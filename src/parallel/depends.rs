@@ -1,6 +1,7 @@
 //! What depends on a worker's data, and so may differ between workers.
 
 use crate::graph::{Condition, Graph, NodeId, TensorId};
+use crate::ops::reads_no_values;
 use crate::plan::Analysis;
 
 use super::updates;
@@ -49,9 +50,6 @@ const SAME_ON_ALL: [&str; 18] = [
     "VariableV2",
 ];
 
-/// Ops that ask for a shape only, or need no more.
-const SHAPE_ONLY: [&str; 6] = ["OnesLike", "Rank", "Shape", "ShapeN", "Size", "ZerosLike"];
-
 /// Marks all that depends on `sources`, where what `is_cut` says is taken for the same on all workers.
 pub(super) fn spread(analysis: &Analysis, sources: &Marks, is_cut: impl Fn(TensorId) -> bool) -> Marks {
     let graph = analysis.graph;
@@ -83,7 +81,7 @@ fn reads_marked(
 ) -> bool {
     let graph = analysis.graph;
     let marked = |node: NodeId| node.index() >= marks.len() || marks[node.index()];
-    let shape_only = SHAPE_ONLY.contains(&graph.op(node).name());
+    let shape_only = reads_no_values(graph.op(node).name());
     let is_known = |tensor: TensorId| {
         analysis.shapes.get(tensor).is_some_and(|shape| shape.iter().all(|&size| size >= 0))
     };

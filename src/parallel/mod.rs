@@ -24,7 +24,7 @@ mod updates;
 pub use error::ParallelError;
 pub(crate) use updates::variable_type;
 
-use crate::graph::{Device, Graph, NodeId, TensorId};
+use crate::graph::{ByName, Device, Graph};
 use crate::plan::{Analysis, DataParallel, GraphIdentity, ReduceOn, graph_digest};
 
 /// How to reduce.
@@ -65,7 +65,7 @@ pub fn data_parallel(analysis: &Analysis, options: &ParallelOptions) -> Result<D
     let graph = analysis.graph;
     check_tasks(graph)?;
     let cuts = cuts::find(analysis)?;
-    let loss = options.loss.as_deref().and_then(|name| tensor(graph, name));
+    let loss = options.loss.as_deref().and_then(|name| ByName::of(graph).tensor_or_first(name));
     let (collectives, loss) = buckets::arrange(analysis, options, cuts, loss)?;
     Ok(DataParallel {
         graph: GraphIdentity { nodes: graph.len(), digest: graph_digest(graph), function: None },
@@ -104,16 +104,6 @@ fn variables(analysis: &Analysis) -> Result<Vec<String>, ParallelError> {
             }
         })
         .collect()
-}
-
-/// The tensor of this name, `node` or `node:output`.
-fn tensor(graph: &Graph, name: &str) -> Option<TensorId> {
-    let (node, output) = match name.rsplit_once(':') {
-        Some((node, output)) => (node, output.parse().ok()?),
-        None => (name, 0),
-    };
-    let node: NodeId = graph.node_ids().find(|&candidate| graph.name(candidate) == node)?;
-    graph.outputs(node).nth(output)
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 //! A plan in numbers.
 
-use std::collections::HashMap;
-
 use super::{
     Analysis, InitialValue, Order, OrderReason, Plan, Recomputation, RecomputationInput, RecomputationOutput,
     Substitute, Swap, SwapIn,
 };
-use crate::graph::{Device, Graph, NodeId, TensorId};
+use crate::graph::{ByName, Device, Graph, NodeId, TensorId};
 use crate::order::{Place, Placement};
 
 /// A plan in numbers: what strategies make and the simulator judges. A [`Plan`] is its written form.
@@ -163,15 +161,11 @@ impl Draft {
     ///
     /// If it names what the graph does not have.
     pub fn of(plan: &Plan, graph: &Graph) -> Result<Draft, UnknownName> {
-        let by_name: HashMap<&str, NodeId> = graph.node_ids().map(|node| (graph.name(node), node)).collect();
+        let by_name = ByName::of(graph);
         let unknown = |name: &str| UnknownName { name: name.to_string() };
-        let node = |name: &String| by_name.get(&**name).copied().ok_or_else(|| unknown(name));
+        let node = |name: &String| by_name.node(name).ok_or_else(|| unknown(name));
         let nodes = |names: &[String]| names.iter().map(node).collect::<Result<Vec<_>, _>>();
-        let find = |name: &str| {
-            let (node, output) = name.rsplit_once(':')?;
-            graph.outputs(*by_name.get(node)?).nth(output.parse().ok()?)
-        };
-        let tensor = |name: &str| find(name).ok_or_else(|| unknown(name));
+        let tensor = |name: &str| by_name.tensor(name).ok_or_else(|| unknown(name));
         let mut draft = Draft::default();
         for swap in &plan.swaps {
             let uses = swap.swap_ins.iter().map(|swap_in| {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::error::RewriteError;
 use super::names;
 use crate::format::{AttrEdit, Edits, Model, Nodes};
-use crate::graph::{ControlFlow, Device, Graph, NodeId, RefVariables, TensorId};
+use crate::graph::{ByName, ControlFlow, Device, Graph, NodeId, RefVariables, TensorId};
 use crate::plan::{
     InitialValue, NotRecomputable, NotSwappable, Order, Plan, Recomputation, Substitute, Swap, SwapIn,
     WORKERS, computes_nothing, graph_digest, movable, recomputable, returnable,
@@ -52,7 +52,7 @@ pub fn rewrite(model: &Model, graph: &Graph, plan: &Plan) -> Result<Rewritten, R
         variables: RefVariables::of(graph),
         host: Device::parse(&plan.host_device)?,
         serves_any_task: (0..nodes.len()).any(|node| nodes.name(node) == WORKERS),
-        by_name: graph.node_ids().map(|node| (graph.name(node), node)).collect(),
+        by_name: ByName::of(graph),
         inputs: BTreeMap::new(),
         added: Vec::new(),
         returns: HashMap::new(),
@@ -102,7 +102,7 @@ struct Rewriter<'a> {
     host: Device,
     /// Whether the graph is for any worker of several.
     serves_any_task: bool,
-    by_name: HashMap<&'a str, NodeId>,
+    by_name: ByName<'a>,
     /// The new inputs of nodes that have some.
     inputs: BTreeMap<NodeId, Vec<String>>,
     added: Vec<NodeDef>,
@@ -123,16 +123,12 @@ struct Rewriter<'a> {
 
 impl Rewriter<'_> {
     fn node(&self, name: &str, role: &'static str) -> Result<NodeId, RewriteError> {
-        let found = self.by_name.get(name).copied();
+        let found = self.by_name.node(name);
         found.ok_or_else(|| RewriteError::NoSuchNode { name: name.to_string(), role })
     }
 
     fn tensor(&self, name: &str) -> Result<TensorId, RewriteError> {
-        let found = name.rsplit_once(':').and_then(|(node, output)| {
-            let node = *self.by_name.get(node)?;
-            self.graph.outputs(node).nth(output.parse().ok()?)
-        });
-        found.ok_or_else(|| RewriteError::NoSuchTensor { tensor: name.to_string() })
+        self.by_name.tensor(name).ok_or_else(|| RewriteError::NoSuchTensor { tensor: name.to_string() })
     }
 
     /// The host of an op's device.
@@ -166,7 +162,7 @@ impl Rewriter<'_> {
         }
         for node in self.graph.node_ids().filter(|node| !self.devices.contains_key(&node.index())) {
             let is_left = |name: &String| {
-                self.by_name.get(&**name).is_some_and(|other| self.devices.contains_key(&other.index()))
+                self.by_name.node(name).is_some_and(|other| self.devices.contains_key(&other.index()))
             };
             if self.graph.attrs(node).colocated_with().iter().any(is_left) {
                 self.attrs.insert(node.index(), AttrEdit::Rename(names::CLASS, names::CLASS_BEFORE));

@@ -1,13 +1,13 @@
 //! Carrying out what makes a graph train on several workers: see [`super`] for the form that it gives it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::declare::declare;
 use super::error::RewriteError;
 use super::names;
 use crate::dtype::DataType;
 use crate::format::{Edits, Model, Nodes};
-use crate::graph::{Graph, NodeId, TensorId};
+use crate::graph::{ByName, Graph, NodeId, TensorId};
 use crate::plan::{
     BARRIER, BROADCAST, Collective, DataParallel, Gathered, MEAN_LOSS, RANK, Reduced, WORKERS, graph_digest,
 };
@@ -43,7 +43,7 @@ pub fn parallelize(model: &Model, graph: &Graph, parallel: &DataParallel) -> Res
         graph,
         nodes,
         host: &parallel.host_device,
-        by_name: graph.node_ids().map(|node| (graph.name(node), node)).collect(),
+        by_name: ByName::of(graph),
         inputs: BTreeMap::new(),
         added: Vec::new(),
         keys: 0,
@@ -71,7 +71,7 @@ struct Adder<'a> {
     graph: &'a Graph<'a>,
     nodes: Nodes<'a>,
     host: &'a str,
-    by_name: HashMap<&'a str, NodeId>,
+    by_name: ByName<'a>,
     inputs: BTreeMap<NodeId, Vec<String>>,
     added: Vec<NodeDef>,
     /// How many collectives have keys.
@@ -82,10 +82,7 @@ type Attrs<'v> = Vec<(&'v str, Value)>;
 
 impl Adder<'_> {
     fn tensor(&self, name: &str) -> Result<TensorId, RewriteError> {
-        let found = name.rsplit_once(':').and_then(|(node, output)| {
-            self.graph.outputs(*self.by_name.get(node)?).nth(output.parse().ok()?)
-        });
-        found.ok_or_else(|| RewriteError::NoSuchTensor { tensor: name.to_string() })
+        self.by_name.tensor(name).ok_or_else(|| RewriteError::NoSuchTensor { tensor: name.to_string() })
     }
 
     fn node(&mut self, name: &str, op: &str, device: &str, input: Vec<String>, attrs: Attrs) -> String {
@@ -279,7 +276,7 @@ impl Adder<'_> {
         let (mut all, mut after) = (Vec::new(), Vec::new());
         for (number, variable) in variables.iter().enumerate() {
             let no_variable = || RewriteError::NoSuchNode { name: variable.clone(), role: "a variable" };
-            let node = *self.by_name.get(variable.as_str()).ok_or_else(no_variable)?;
+            let node = self.by_name.node(variable).ok_or_else(no_variable)?;
             let is_ref = self.graph.op(node).name() != "VarHandleOp";
             let device = self.nodes.device(node.index()).to_string();
             let dtype = crate::parallel::variable_type(self.graph, node).ok_or_else(no_variable)?;
@@ -351,7 +348,7 @@ impl Adder<'_> {
         for consumer in consumers {
             let role = "an op that reads what is reduced";
             let no_node = || RewriteError::NoSuchNode { name: consumer.clone(), role };
-            let node = *self.by_name.get(consumer.as_str()).ok_or_else(no_node)?;
+            let node = self.by_name.node(consumer).ok_or_else(no_node)?;
             let slots: Vec<usize> = (0..)
                 .zip(self.graph.data_inputs(node))
                 .filter(|(_, read)| **read == tensor)

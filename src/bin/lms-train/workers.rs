@@ -102,7 +102,12 @@ impl Workers {
             })
             .collect();
         let seconds = if what.starts_with("step") { self.timeouts.step } else { self.timeouts.start };
-        let named = others.iter().find(|rank| message.contains(&format!("task:{rank}")));
+        let names = |rank: &usize| {
+            // Task 1 is not meant where task 10 is named.
+            let name = format!("task:{rank}");
+            message.split(&name).skip(1).any(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
+        };
+        let named = others.iter().find(|rank| names(rank));
         let why = match (missing.is_empty(), status.code) {
             (false, _) => missing.join("; "),
             (true, Code::DeadlineExceeded) => format!(

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tf_lms::cli::Failure;
-use tf_lms::graph::{Graph, TensorId};
+use tf_lms::graph::{ByName, Graph, TensorId};
 use tf_lms::omit::{Difference, EdgeExplanation, edges, explain_edges};
 use tf_lms::picture::{Explained, Explanation, Fate, Recording, explain};
 use tf_lms::plan::{Draft, Filters, without_tensor};
@@ -38,7 +38,7 @@ struct TensorDocument {
 impl Explainer<'_> {
     /// The text about a tensor, or about an edge of the plan; or the document.
     pub fn tell(&self, asked: &str, as_json: bool) -> anyhow::Result<String> {
-        if let Some(tensor) = find_tensor(self.graph(), asked) {
+        if let Some(tensor) = ByName::of(self.graph()).tensor_or_first(asked) {
             let document = self.tensor(tensor);
             if as_json {
                 return Ok(serde_json::to_string_pretty(&document)? + "\n");
@@ -91,20 +91,10 @@ impl Explainer<'_> {
     /// Whether there is a node, or a tensor, of this name.
     fn has(&self, name: &str) -> bool {
         self.graph().node_ids().any(|node| self.graph().name(node) == name)
-            || find_tensor(self.graph(), name).is_some()
+            || ByName::of(self.graph()).tensor_or_first(name).is_some()
     }
 
     fn compare(&self, less: &Draft) -> Difference {
         Difference::of(self.outline, self.machine, &self.conclusion.draft, less)
     }
-}
-
-/// The tensor of this name; of an op without an output number the first.
-fn find_tensor(graph: &Graph, name: &str) -> Option<TensorId> {
-    let (node, output) = match name.rsplit_once(':') {
-        Some((node, output)) => (node, output.parse().ok()?),
-        None => (name, 0),
-    };
-    let node = graph.node_ids().find(|&id| graph.name(id) == node)?;
-    graph.outputs(node).nth(output)
 }
