@@ -19,10 +19,9 @@ import sys
 import tempfile
 
 import pages
+from accuracy import ENVIRONMENT, MIB
 
 HERE = pathlib.Path(__file__).resolve().parent
-MIB = 1 << 20
-ENVIRONMENT = {"TF_DETERMINISTIC_OPS": "1", "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 SMALL_BERT = "--hidden 32 --heads 2 --intermediate 128 --layers 2 --positions 32"
 MODELS = {

@@ -6,11 +6,12 @@ Prints one line of JSON: the losses, what the variables hold at the end, and wha
 """
 
 import argparse
-import ctypes
 import hashlib
 import json
 import os
 import pathlib
+
+from softgpu import SoftGpu
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
@@ -33,50 +34,6 @@ def arguments():
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--steps", type=int, default=4)
     return parser.parse_args()
-
-
-class Copies(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint64) for name in ["bytes", "copies", "busy_ns"]]
-
-
-class Counters(ctypes.Structure):
-    """The beginning of what `softgpu_counters` writes."""
-
-    _fields_ = (
-        [("struct_size", ctypes.c_uint64), ("version", ctypes.c_uint32), ("device", ctypes.c_uint32)]
-        + [(name, ctypes.c_uint64) for name in ["limit", "live", "peak", "allocations", "failed", "largest"]]
-        + [("copies_in", Copies), ("copies_out", Copies)]
-    )
-
-
-class SoftGpu:
-    """The software GPU in this process."""
-
-    def __init__(self, path, memory, allocator):
-        os.environ["SOFTGPU_MEMORY"], os.environ["SOFTGPU_ALLOCATOR"] = memory, allocator
-        from tensorflow.core.protobuf import config_pb2
-        from tensorflow.python.eager import context
-        from tensorflow.python.framework import load_library
-
-        config = config_pb2.ConfigProto()
-        config.pluggable_device_options.per_process_gpu_memory_fraction = 1.0
-        context.context()._config = config  # nothing public sets these options without a session
-        load_library.load_pluggable_device_library(path)
-        self.library = ctypes.CDLL(path)
-
-    def reset(self):
-        self.library.softgpu_reset(-1)
-
-    def counters(self):
-        counters = Counters(struct_size=ctypes.sizeof(Counters))
-        if self.library.softgpu_counters(0, ctypes.byref(counters)) != 0:
-            raise SystemExit("the software GPU has no counters")
-        return {
-            "live_bytes": counters.live,
-            "peak_bytes": counters.peak,
-            "in_bytes": counters.copies_in.bytes,
-            "out_bytes": counters.copies_out.bytes,
-        }
 
 
 def made_up(spec, args, random):

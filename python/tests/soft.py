@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import pathlib
+import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault("TF_DETERMINISTIC_OPS", "1")
 
 ROOT = pathlib.Path(__file__).parents[2]
+sys.path.append(str(ROOT / "scripts"))  # behind the tests' own modules, of which one has the name of one there
+
+from softgpu import SoftGpu  # noqa: E402
 
 
 def library() -> pathlib.Path:
@@ -24,38 +27,15 @@ def library() -> pathlib.Path:
     raise SystemExit("no libsoftgpu.so: run `cargo build -p softgpu` first")
 
 
-class Copies(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint64) for name in ["bytes", "copies", "busy_ns"]]
-
-
-class Counters(ctypes.Structure):
-    """The beginning of what `softgpu_counters` writes."""
-
-    _fields_ = (
-        [("struct_size", ctypes.c_uint64), ("version", ctypes.c_uint32), ("device", ctypes.c_uint32)]
-        + [(name, ctypes.c_uint64) for name in ["limit", "live", "peak", "allocations", "failed", "largest"]]
-        + [("copies_in", Copies), ("copies_out", Copies)]
-    )
-
-
-_library = None
+_gpu = None
 
 
 def load(memory, allocator="exact", gpus=1, exact=True):
     """Makes TensorFlow use the software GPU, with one thread, and without what decides about the last bit."""
-    global _library  # noqa: PLW0603
-    os.environ.update(SOFTGPU_MEMORY=str(memory), SOFTGPU_ALLOCATOR=allocator, SOFTGPU_DEVICES=str(gpus))
+    global _gpu  # noqa: PLW0603
+    _gpu = SoftGpu(library(), memory, allocator, gpus)
     import tensorflow as tf
-    from tensorflow.core.protobuf import config_pb2
-    from tensorflow.python.eager import context
-    from tensorflow.python.framework import load_library
 
-    config = config_pb2.ConfigProto()
-    # Before TensorFlow 2.17 or so they are among those of GPUs.
-    getattr(config, "pluggable_device_options", config.gpu_options).per_process_gpu_memory_fraction = 1.0
-    context.context()._config = config  # nothing public sets these options without a session
-    load_library.load_pluggable_device_library(str(library()))
-    _library = ctypes.CDLL(str(library()))
     threads = gpus if gpus > 1 else 1
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     tf.config.threading.set_intra_op_parallelism_threads(threads)
@@ -65,16 +45,9 @@ def load(memory, allocator="exact", gpus=1, exact=True):
 
 
 def counters(gpu=0):
-    """What the software GPU counted since `reset`; copied bytes since it was loaded."""
-    counted = Counters(struct_size=ctypes.sizeof(Counters))
-    assert _library.softgpu_counters(gpu, ctypes.byref(counted)) == 0
-    return {
-        "live": counted.live,
-        "peak": counted.peak,
-        "in": counted.copies_in.bytes,
-        "out": counted.copies_out.bytes,
-    }
+    """What the software GPU counted since `reset`, in bytes; copied bytes since it was loaded."""
+    return {name.removesuffix("_bytes"): counted for name, counted in _gpu.counters(gpu).items()}
 
 
 def reset():
-    _library.softgpu_reset(-1)
+    _gpu.reset()

@@ -37,6 +37,11 @@ class _Applied:
         model.make_train_function = self.make_train_function
         model.train_function = None
 
+    @property
+    def report(self) -> Report | None:
+        """What was found out of the step; None before it is known."""
+        return self.step.report if self.step is not None else None
+
     def undo(self) -> None:
         model = self._model()
         if model is not None:
@@ -182,7 +187,7 @@ def remove(model: Any) -> Any:
 def report(model: Any) -> Report | None:
     """What was found out of a model's step; None before it trains, or without large model support."""
     applied: _Applied | None = getattr(model, _ATTRIBUTE, None)
-    return applied.step.report if applied is not None and applied.step is not None else None
+    return applied.report if applied is not None else None
 
 
 class LMS(keras.callbacks.Callback):  # type: ignore[misc,name-defined]
@@ -222,7 +227,7 @@ class LMS(keras.callbacks.Callback):  # type: ignore[misc,name-defined]
     @property
     def report(self) -> Report | None:
         """What was found out of the step; None before the first batch."""
-        return self._applied.step.report if self._applied is not None and self._applied.step is not None else None
+        return self._applied.report if self._applied is not None else None
 
     def set_model(self, model: Any) -> None:
         """Keras calls this before it makes the training function."""

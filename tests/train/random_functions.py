@@ -16,7 +16,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
-import train_signature  # noqa: E402
+from softgpu import SoftGpu  # noqa: E402
+from train_signature import EXACT  # noqa: E402
 
 WIDTH, BATCH = 16, 8
 
@@ -175,12 +176,12 @@ def main():
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--softgpu", help="libsoftgpu.so, for compare")
     args = parser.parse_args()
-    gpu = train_signature.SoftGpu(args.softgpu, "1GiB", "bfc") if args.what == "compare" else None
+    gpu = SoftGpu(args.softgpu, "1GiB", "bfc") if args.what == "compare" else None
     import tensorflow as tf
 
     tf.config.threading.set_inter_op_parallelism_threads(1)
     tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.optimizer.set_experimental_options(train_signature.EXACT)
+    tf.config.optimizer.set_experimental_options(EXACT)
     make(tf, args) if args.what == "make" else compare(tf, args, gpu)
 
 
