@@ -153,6 +153,7 @@ impl BudgetArgs {
                 recompute: !self.strategy.no_recompute,
                 swap_weights: self.strategy.swap_weights,
                 effort_seconds: self.strategy.effort,
+                threads: None,
             },
             parameters: tflms.parameters(),
             host_device: tflms.host()?,

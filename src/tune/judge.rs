@@ -8,7 +8,7 @@ use crate::plan::Draft;
 use crate::simulate::{CHUNK_BYTES, Machine, NoObserver, OutOfMemory, Outcome, Outline, Program, simulate};
 
 /// What may be otherwise than predicted.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Deviation {
     /// How many times slower copies are.
     slowness: f64,
@@ -69,7 +69,7 @@ const SPARE_PART: f64 = 0.01;
 const MOST_BYTES: u64 = 1 << 50;
 
 /// Says of a plan whether it fits, and how long a step takes with it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Judge<'a> {
     outline: &'a Outline<'a>,
     machine: &'a Machine,
@@ -102,6 +102,15 @@ impl<'a> Judge<'a> {
     /// Counts simulations of another judge as its own.
     pub fn add_simulations(&mut self, other: u32) {
         self.simulations += other;
+    }
+
+    /// Learns what a clone of it learnt since it was made: which deviations are the likeliest to show that a plan does not fit. `was` is
+    /// what it was like then. What the clone simulated counts as its own.
+    pub(super) fn learn_from(&mut self, was: &Judge, clone: &Judge) {
+        self.simulations += clone.simulations - was.simulations;
+        if clone.deviations != was.deviations {
+            self.deviations = clone.deviations;
+        }
     }
 
     /// From now on, takes the profile's word for how fast copies are.

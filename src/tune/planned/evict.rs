@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use super::decisions::{Decisions, Gap};
 use super::residence::Residence;
 
 /// More memory is needed at some place than there is, though all that could leave is gone.
@@ -24,6 +25,8 @@ pub(super) struct Choice<'a> {
     pub least_bytes: u64,
     /// For each life whether it can be made again cheaply.
     pub is_cheap: &'a [bool],
+    /// What is decided already.
+    pub decisions: &'a Decisions,
 }
 
 /// Lets buffers leave until all places are within the limits, or as near as they can come.
@@ -71,7 +74,8 @@ pub(super) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Sh
         }
         for &life in &here {
             let next = course.lives[life as usize].next_use(place).filter(|&next| next > place + 1);
-            if let Some(next) = next.filter(|_| !residence.leaves_after(life, place)) {
+            let is_decided = choice.decisions.of(Gap { life, after: place }).is_some();
+            if let Some(next) = next.filter(|_| !is_decided && !residence.leaves_after(life, place)) {
                 let key = (choice.is_cheap[life as usize], next, life, place);
                 since[life as usize] = Some(key);
                 waiting[gpu_of(life)].insert(key);
@@ -87,6 +91,7 @@ fn take_back(residence: &mut Residence, choice: &Choice) {
     let mut all: Vec<_> = residence
         .all()
         .filter(|(_, absence)| absence.gone_at == absence.after && !absence.is_fixed)
+        .filter(|&(life, absence)| choice.decisions.of(Gap { life, after: absence.after }).is_none())
         .map(|(life, absence)| {
             let bytes = residence.lives[life as usize].bytes;
             let cost = if choice.is_cheap[life as usize] { 0 } else { bytes };

@@ -73,7 +73,7 @@ impl Candidate<'_> {
     }
 
     /// Takes [`Candidate::keep`] back.
-    fn let_go(&mut self, kept: Vec<Kept>) {
+    pub fn let_go(&mut self, kept: Vec<Kept>) {
         for Kept { life, absences, .. } in kept {
             absences.into_iter().for_each(|absence| self.residence.leave(life, absence));
         }
@@ -90,7 +90,7 @@ impl Candidate<'_> {
 }
 
 /// A tensor that is to stay, and when it was absent.
-struct Kept {
+pub(super) struct Kept {
     tensor: TensorId,
     life: u32,
     absences: Vec<Absence>,
@@ -98,10 +98,10 @@ struct Kept {
 
 impl Search<'_, '_, '_> {
     /// Leaves out of a plan what makes it better, each tensor tried once: several at a time, twice as many after those that could
-    /// stay, half as many after those that could not. Whether any stays now.
-    pub(super) fn leave_out(&mut self, candidate: &mut Candidate) -> bool {
+    /// stay, half as many after those that could not. Returns what stays now.
+    pub(super) fn leave_out(&mut self, candidate: &mut Candidate) -> Vec<Kept> {
         let machine = self.machine();
-        let mut is_changed = false;
+        let mut all_kept = Vec::new();
         let dearest = candidate.dearest(machine);
         let (mut first, mut count) = (0, 1);
         while first < dearest.len() && !self.is_over() {
@@ -117,7 +117,7 @@ impl Search<'_, '_, '_> {
             let judged = self.count(|judge| judge.endures_if(&draft, |outcome| rank(outcome) < so_far));
             if let Ok(Some(outcome)) = judged {
                 (candidate.draft, candidate.outcome) = (draft, outcome);
-                is_changed = true;
+                all_kept.extend(kept);
                 (first, count) = (end, count * 2);
                 continue;
             }
@@ -127,6 +127,6 @@ impl Search<'_, '_, '_> {
             candidate.let_go(kept);
             count = (count / 2).max(1);
         }
-        is_changed
+        all_kept
     }
 }

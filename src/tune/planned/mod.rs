@@ -3,7 +3,8 @@
 //! A fixed order of all ops says what is in memory at each of them (`course`, `schedule`, `late`). Where that is too much, buffers
 //! leave (`evict`) and come back by a copy, as late as the link allows (`returns`), or by a second run of the op that made them
 //! where that is cheaper (`recompute`, `recipe`). Edges between ops keep the runtime to the order (`orders`). What turns out not to
-//! have to leave stays (`improve`). Where the allocator finds no room though the bytes would do, a hole is made (`holes`).
+//! have to leave stays (`improve`), and what is decided of single buffers is changed by chance as long as there is effort left
+//! (`decisions`, `climb`). Where the allocator finds no room though the bytes would do, a hole is made (`holes`).
 //!
 //! Why places of the order and not times: an op takes its memory when the host launches it, and the host launches in order. What a
 //! plan counts as there at a place is all that can be there when the op at this place is launched, however fast link and GPU are:
@@ -11,7 +12,9 @@
 //! plan within the limit at each place is within it at each time; only the allocator's fragmentation comes on top, and the
 //! simulator has the last word on that.
 
+mod climb;
 mod course;
+mod decisions;
 mod evict;
 mod holds;
 mod holes;
@@ -32,6 +35,8 @@ mod updates;
 mod weights;
 mod write;
 
+use std::num::NonZero;
+
 use serde::{Deserialize, Serialize};
 
 use super::rank::{self, Rank};
@@ -47,9 +52,10 @@ pub(super) use recompute::cheap_ops;
 #[cfg(feature = "tune")]
 pub(super) use schedule::Order;
 
-use planner::{MadeRoom, Planner};
+use climb::Climb;
+use planner::{Planner, Point};
 use recipe::Chains;
-use search::Search;
+use search::{Reached, Search};
 
 /// The name of the strategy in plans and on the command line.
 pub const NAME: &str = "planned";
@@ -63,11 +69,14 @@ pub struct Settings {
     pub swap_weights: bool,
     /// For how long, on an ordinary core, plans are improved. It is counted in simulated ops, so that the same is found again.
     pub effort_seconds: f64,
+    /// On how many threads plans are tried; on as many as the machine has cores if that is not said. It changes no plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<NonZero<usize>>,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { recompute: true, swap_weights: false, effort_seconds: 1.0 }
+        Settings { recompute: true, swap_weights: false, effort_seconds: 1.0, threads: None }
     }
 }
 
@@ -87,8 +96,8 @@ struct Parameters {
     schedule: Schedule,
     /// The part of the budget that is planned with; the rest is left to the allocator and to tensors that return early.
     fill: f64,
-    /// The part of that rest that tensors that return early may take.
-    early: f64,
+    /// The part up to which tensors may return early.
+    early_fill: f64,
     /// An op runs again if that takes at most so much of the time that copying its output takes.
     recompute_below: f64,
     /// What runs again with it.
@@ -169,19 +178,43 @@ impl Planned {
         };
         let recompute = self.settings.recompute;
         let kinds: &[Chains] = if recompute { &[Chains::Short, Chains::Long] } else { &[Chains::Short] };
-        // Each whole second is a stage of its own, so that what less effort finds is found with more of it too.
-        let stages = (self.settings.effort_seconds as u32).max(1);
-        let mut found: Option<Found> = None;
-        for stage in 0..stages {
-            for &chains in kinds {
-                let other = match stage {
-                    0 => self.find_with(judge, planner_of, starts::grid(chains, recompute)),
-                    _ => self.find_with(judge, planner_of, starts::further(stage, chains, recompute)),
-                };
-                found = found.into_iter().chain(other).min_by_key(|found| rank(&found.outcome));
-            }
+        let mut best: Option<Reached> = None;
+        for &chains in kinds {
+            let other = self.find_with(judge, planner_of, starts::grid(chains, recompute));
+            best = better(best, other);
         }
-        Ok(found)
+        // What is found up to some effort is found with more of it too: whoever begins something here goes on with it the same way.
+        let second_steps = OPS_PER_SECOND * kinds.len() as f64 / natural.step_ops().max(1) as f64;
+        let mut left_seconds = self.settings.effort_seconds - 1.0;
+        let mut round_seconds = 1.0;
+        for round in 1.. {
+            if left_seconds <= 0.0 {
+                break;
+            }
+            if let Some(from) = best.take() {
+                let planner = planner_of(from.point.parameters.schedule);
+                let steps = (left_seconds.min(round_seconds) * second_steps, round_seconds * second_steps);
+                best = Some(match Climb::new(judge, planner, &self.settings, from) {
+                    Ok(mut climb) => {
+                        climb.round(judge, round, steps);
+                        climb.best()
+                    }
+                    Err(from) => *from,
+                });
+            }
+            left_seconds -= round_seconds;
+            round_seconds *= 2.0;
+            if left_seconds < 1.0 {
+                break;
+            }
+            for &chains in kinds {
+                let other =
+                    self.find_with(judge, planner_of, starts::further(round as u32, chains, recompute));
+                best = better(best, other);
+            }
+            left_seconds -= 1.0;
+        }
+        Ok(best.map(Reached::found))
     }
 
     /// The best plan that is made with these parameters, one after the other, in a second of effort, or all there is if that is less.
@@ -190,7 +223,7 @@ impl Planned {
         judge: &mut Judge,
         planner_of: impl Fn(Schedule) -> &'a Planner<'a>,
         all: impl Iterator<Item = Parameters>,
-    ) -> Option<Found> {
+    ) -> Option<Reached> {
         let step_ops = planner_of(Schedule::Natural).step_ops();
         let most_ops = self.settings.effort_seconds.min(1.0) * OPS_PER_SECOND;
         let mut search = Search::new(judge, step_ops, (most_ops * MAKING_PART) as u64);
@@ -200,22 +233,28 @@ impl Planned {
                 break;
             }
             let planner = planner_of(parameters.schedule);
-            let room = search.attempt(planner, parameters, MadeRoom::default(), ROUNDS);
-            unfinished.extend(room.map(|room| (planner, parameters, room)));
+            let point = search.attempt(planner, Point::new(parameters), ROUNDS);
+            unfinished.extend(point.map(|point| (planner, point)));
         }
         // What would make plans better is free if there is none.
         if search.is_empty() {
             search.may_take(most_ops as u64);
         }
-        for (planner, parameters, room) in unfinished {
+        for (planner, mut point) in unfinished {
             if search.is_empty() {
                 // Where memory is that scarce, nothing returns before it must.
-                search.attempt(planner, Parameters { early: 0.0, ..parameters }, room, MORE_ROUNDS);
+                point.parameters.early_fill = point.parameters.fill;
+                search.attempt(planner, point, MORE_ROUNDS);
             }
         }
         search.may_take(most_ops as u64);
         search.finish()
     }
+}
+
+/// The better one of two plans, the first if they are equal.
+fn better(one: Option<Reached>, other: Option<Reached>) -> Option<Reached> {
+    one.into_iter().chain(other).min_by_key(|reached| rank(&reached.outcome))
 }
 
 /// The plan of thresholds if it is clearly faster, else our own: that keeps to the memory whenever copies end, where the other may

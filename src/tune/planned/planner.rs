@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::course::Course;
+use super::decisions::{Decision, Decisions, Gap};
 use super::evict::{self, Choice};
 use super::holds::Holds;
 use super::holes::{self, Gone};
@@ -18,6 +19,9 @@ use crate::tune::Judge;
 
 /// Buffers of less than this part of the budget stay.
 const LEAST_PART: f64 = 1.0 / 8192.0;
+
+/// Gaps of no more places are not worth to be decided.
+const LEAST_GAP: u32 = 16;
 
 /// Ops that touch no buffer of this part of the budget run when they like.
 const ORDERED_PART: f64 = 1.0 / 512.0;
@@ -35,6 +39,21 @@ enum Means {
 
 /// The means in turn.
 const MEANS: [Means; 4] = [Means::Hole, Means::Hole, Means::HoleWithoutIslands, Means::Reserve];
+
+/// What a plan is made from.
+#[derive(Debug, Clone)]
+pub(super) struct Point {
+    pub parameters: Parameters,
+    pub decisions: Decisions,
+    pub room: MadeRoom,
+}
+
+impl Point {
+    /// Nothing is decided.
+    pub fn new(parameters: Parameters) -> Point {
+        Point { parameters, decisions: Decisions::default(), room: MadeRoom::default() }
+    }
+}
 
 /// Plans for one order of the ops.
 pub(super) struct Planner<'a> {
@@ -67,12 +86,8 @@ impl<'a> Planner<'a> {
     }
 
     /// A plan, and what it leaves in memory; none if the memory is too little.
-    pub fn plan(
-        &self,
-        judge: &Judge,
-        parameters: Parameters,
-        room: &MadeRoom,
-    ) -> Option<(Draft, Residence<'_>)> {
+    pub fn plan(&self, judge: &Judge, point: &Point) -> Option<(Draft, Residence<'_>)> {
+        let Point { parameters, decisions, room } = point;
         let machine = judge.machine();
         let budget = |gpu: usize| machine.memory_bytes(gpu).map_or(i64::MAX, |bytes| bytes as i64);
         let budgets: Vec<i64> = (0..self.course.rooms.len()).map(budget).collect();
@@ -86,17 +101,19 @@ impl<'a> Planner<'a> {
             budgets: &budgets,
             least_bytes: (least * LEAST_PART) as u64,
             is_cheap: &is_cheap,
+            decisions,
         };
         let mut residence = Residence::new(&self.course, &self.holds, &self.updates);
         room.reserves.iter().for_each(|reserve| reserve.add_to(&mut residence, 1));
         room.gone.iter().for_each(|gone| gone.leave(&mut residence));
+        decisions.leave(&mut residence);
         evict::evict(&mut residence, &choice).ok()?;
-        let with_early = part_of_all(parameters.fill + parameters.early * (1.0 - parameters.fill));
-        if parameters.recompute_below > 0.0 {
+        let with_early = part_of_all(parameters.early_fill);
+        if parameters.recompute_below > 0.0 || decisions.have(Decision::Again) {
             let rule = Rule { below: parameters.recompute_below, chains: parameters.chains };
-            recompute::recompute(&mut residence, machine, &with_early, rule);
+            recompute::recompute(&mut residence, machine, &with_early, rule, decisions);
         }
-        returns::place_triggers(&mut residence, machine, &with_early);
+        returns::place_triggers(&mut residence, machine, &with_early, decisions);
         let mut draft = write::draft(&residence);
         draft.orders.extend(orders::orders(&self.course, &self.holds));
         draft.initial_values = self.course.outline.initial_values().to_vec();
@@ -106,6 +123,25 @@ impl<'a> Planner<'a> {
 }
 
 impl Planner<'_> {
+    /// The gaps of buffers of at least so many bytes in which they could leave: how many bytes, and whether they can be made again.
+    pub fn gaps(&self, least_bytes: u64) -> Vec<(Gap, u64, bool)> {
+        let residence = Residence::new(&self.course, &self.holds, &self.updates);
+        let mut gaps = Vec::new();
+        for (number, life) in (0u32..).zip(&self.course.lives).filter(|(_, life)| life.bytes >= least_bytes) {
+            let mut uses: Vec<u32> =
+                std::iter::once(life.made).chain(life.uses.iter().map(|read| read.place)).collect();
+            uses.dedup();
+            for after in uses {
+                let absence = residence.possible_absence(number, after);
+                if let Some(absence) = absence.filter(|absence| absence.until > after + LEAST_GAP) {
+                    let can_be_made_again = self.course.cheap_ops[absence.tensor as usize].is_some();
+                    gaps.push((Gap { life: number, after }, life.bytes, can_be_made_again));
+                }
+            }
+        }
+        gaps
+    }
+
     /// Makes room where the allocator found none: a hole, or room around the place; none if neither is to be had.
     pub fn make_room(
         &self,
@@ -173,7 +209,7 @@ impl Planner<'_> {
 }
 
 /// What was done for the allocator.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct MadeRoom {
     rounds: u32,
     /// In the order in which they were found, which is that in which they leave.
@@ -196,7 +232,7 @@ impl MadeRoom {
 }
 
 /// Memory that is left free at some places.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Reserve {
     gpu: usize,
     first: u32,

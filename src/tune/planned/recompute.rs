@@ -1,6 +1,7 @@
 //! What comes back by running its op again.
 
 use super::course::{Course, Reader, Use};
+use super::decisions::{Decision, Decisions, Gap};
 use super::holds::Starters;
 use super::recipe::{Allowance, Chains, Recipe};
 use super::residence::{Absence, Comeback, Residence, SecondRun};
@@ -111,27 +112,34 @@ pub(super) struct Rule {
 }
 
 /// Decides for each return by a copy, from the first to the last, whether a second run is cheaper and there is room for it.
-pub(super) fn recompute(residence: &mut Residence, machine: &Machine, limits: &[i64], rule: Rule) {
+pub(super) fn recompute(
+    residence: &mut Residence,
+    machine: &Machine,
+    limits: &[i64],
+    rule: Rule,
+    decisions: &Decisions,
+) {
     let mut returns: Vec<(u32, u32, u32)> =
         residence.all().map(|(life, absence)| (absence.until, life, absence.after)).collect();
     returns.sort_unstable();
     for (until, life, after) in returns {
         let seconds = residence.lives[life as usize].bytes as f64 / machine.in_bytes_per_second;
-        let Some(absence) = find(residence, life, after) else { continue };
+        let Some(absence) = residence.absence(life, after).copied() else { continue };
         if absence.is_fixed || absence.until != until {
             continue;
         }
+        let below = match decisions.of(Gap { life, after }) {
+            Some(Decision::Copy) => continue,
+            Some(Decision::Again) => f64::INFINITY,
+            Some(Decision::Keep) | None => rule.below,
+        };
         let consumers = residence.consumers(life, &absence);
-        let allowance = Allowance { seconds: seconds * rule.below, chains: rule.chains };
+        let allowance = Allowance { seconds: seconds * below, chains: rule.chains };
         let recipe = Recipe::for_tensor(residence, (absence.tensor, until), consumers, allowance);
         if let Some(recipe) = recipe {
             apply(recipe, residence, limits, rule, (life, &absence));
         }
     }
-}
-
-fn find(residence: &Residence, life: u32, after: u32) -> Option<Absence> {
-    residence.absences[life as usize].iter().copied().find(|absence| absence.after == after)
 }
 
 /// Carries a recipe out if there is room for it.
@@ -228,7 +236,7 @@ fn keep_from(residence: &mut Residence, limits: &[i64], (number, tensor): (u32, 
 /// The returns by a copy that must be earlier; none if one cannot be.
 fn pulls(recipe: &Recipe, residence: &Residence, before: u32) -> Option<Vec<Pull>> {
     let earlier = |&(life, after): &(u32, u32)| {
-        let was = find(residence, life, after)?;
+        let was = *residence.absence(life, after)?;
         let mut consumers = residence.consumers(life, &was);
         consumers.extend(&recipe.consumers);
         let gpu = residence.lives[life as usize].gpu;

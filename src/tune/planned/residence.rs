@@ -180,6 +180,11 @@ impl<'a> Residence<'a> {
         }
     }
 
+    /// The absence of a buffer behind its use at a place.
+    pub fn absence(&self, life: u32, after: u32) -> Option<&Absence> {
+        self.absences[life as usize].iter().find(|absence| absence.after == after)
+    }
+
     /// Changes an absence.
     pub fn change(&mut self, life: u32, after: u32, change: impl FnOnce(&mut Absence)) {
         if let Some(absence) = self.absences[life as usize].iter_mut().find(|absence| absence.after == after)

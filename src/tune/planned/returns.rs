@@ -1,44 +1,46 @@
 //! When tensors start to come back: as late as the link allows, as early as memory allows.
+//!
+//! A copy to a GPU starts behind all that was launched on the GPU before (TensorFlow's `sync_dst_compute`), and the host launches far
+//! ahead of the GPU, up to the first op that waits for a copy. That op is a gate: while the host waits there, a copy that was triggered before
+//! starts as soon as the GPU comes to the gate; one that is triggered behind it may not start before the GPU comes to the next gate.
+//! Which gate is best for a copy depends on all others, so it can be decided ([`Decisions::lead`]).
 
+use super::course::Course;
+use super::decisions::{Decisions, Gap};
 use super::residence::{Comeback, Residence};
 use crate::simulate::Machine;
 
+/// How long before a gate a trigger ends, for the host to notice it: the step's clock is only nearly right.
+const GATE_LEAD_SECONDS: f64 = 2.5e-4;
+
+/// A return by a copy.
+struct Return {
+    life: u32,
+    after: u32,
+    /// The place of the first op that reads it.
+    until: u32,
+    /// When its trigger has to end at the latest.
+    trigger_seconds: f64,
+}
+
 /// Moves the triggers of all returns by copy to where they should be in time, as far as the limits have room for that.
-///
-/// Copies in come one after the other. From the last to the first, each is to end when its reader begins, or when the next copy
-/// begins if that is earlier. What starts it is the last op that ends before that.
-pub(super) fn place_triggers(residence: &mut Residence, machine: &Machine, limits: &[i64]) {
+pub(super) fn place_triggers(
+    residence: &mut Residence,
+    machine: &Machine,
+    limits: &[i64],
+    decisions: &Decisions,
+) {
     let course = residence.course;
     for (gpu, &limit) in limits.iter().enumerate() {
-        let mut returns: Vec<(u32, u32, u32)> = residence
-            .all()
-            .filter(|(life, absence)| {
-                usize::from(residence.lives[*life as usize].gpu) == gpu && absence.comeback == Comeback::Swap
-            })
-            .map(|(life, absence)| (absence.until, life, absence.after))
-            .collect();
-        returns.sort_unstable();
-        let mut starts = vec![0.0; returns.len()];
-        let mut next_start = f64::INFINITY;
-        for (start, &(until, life, _)) in starts.iter_mut().zip(&returns).rev() {
-            let seconds = machine.link_latency_seconds
-                + residence.lives[life as usize].bytes as f64 / machine.in_bytes_per_second;
-            next_start = course.seconds[until as usize].min(next_start) - seconds;
-            // A trigger is a signal to the host, which notices it, and so is the end of the copy.
-            *start = next_start - 2.0 * machine.notice_seconds - machine.link_latency_seconds;
-        }
-        for (&(_, life, after), start) in returns.iter().zip(starts) {
+        let returns = returns(residence, machine, gpu);
+        let gates: Vec<u32> = returns.iter().map(|back| back.until).collect();
+        for Return { life, after, trigger_seconds, .. } in returns {
             let bytes = residence.lives[life as usize].bytes as i64;
-            let Some(absence) =
-                residence.absences[life as usize].iter().find(|absence| absence.after == after).copied()
-            else {
-                continue;
-            };
+            let Some(absence) = residence.absence(life, after).copied() else { continue };
             let now = absence.trigger;
             let first = (after + 1).max(absence.gone_at).min(now);
-            // The trigger ends where the op behind it begins.
-            let in_time = course.seconds.partition_point(|&seconds| seconds <= start) as u32;
-            let wanted = in_time.saturating_sub(2).clamp(first, now);
+            let lead = decisions.lead(Gap { life, after });
+            let wanted = last_trigger(course, &gates, trigger_seconds, lead).clamp(first, now);
             let full = residence.rooms[gpu].last_above(wanted + 1, now + 1, limit - bytes);
             let earliest = full.unwrap_or(wanted).min(now);
             let consumers = residence.consumers(life, &absence);
@@ -54,4 +56,48 @@ pub(super) fn place_triggers(residence: &mut Residence, machine: &Machine, limit
             }
         }
     }
+}
+
+/// The returns to a GPU, the first needed first.
+///
+/// Copies in come one after the other. From the last to the first, each is to end when its reader begins, or when the next copy begins if
+/// that is earlier.
+fn returns(residence: &Residence, machine: &Machine, gpu: usize) -> Vec<Return> {
+    let is_here = |life: u32| usize::from(residence.lives[life as usize].gpu) == gpu;
+    let mut returns: Vec<Return> = residence
+        .all()
+        .filter(|(life, absence)| is_here(*life) && absence.comeback == Comeback::Swap)
+        .map(|(life, absence)| Return {
+            life,
+            after: absence.after,
+            until: absence.until,
+            trigger_seconds: 0.0,
+        })
+        .collect();
+    returns.sort_unstable_by_key(|back| (back.until, back.life, back.after));
+    let mut next_start = f64::INFINITY;
+    for back in returns.iter_mut().rev() {
+        let bytes = residence.lives[back.life as usize].bytes as f64;
+        let seconds = machine.link_latency_seconds + bytes / machine.in_bytes_per_second;
+        next_start = residence.course.seconds[back.until as usize].min(next_start) - seconds;
+        // A trigger is a signal to the host, which notices it, and so is the end of the copy.
+        back.trigger_seconds = next_start - 2.0 * machine.notice_seconds - machine.link_latency_seconds;
+    }
+    returns
+}
+
+/// The last place whose op ends by a time; if a copy is to start so many gates earlier, the last one before that gate.
+fn last_trigger(course: &Course, gates: &[u32], seconds: f64, lead: u8) -> u32 {
+    let begun = |seconds: f64| course.seconds.partition_point(|&begin| begin <= seconds) as u32;
+    let in_time = begun(seconds);
+    let before = match lead {
+        0 => in_time,
+        lead => {
+            let passed = gates.partition_point(|&gate| gate <= in_time);
+            let gate = passed.checked_sub(usize::from(lead)).map(|number| gates[number]);
+            gate.map_or(0, |gate| begun(course.seconds[gate as usize] - GATE_LEAD_SECONDS))
+        }
+    };
+    // An op ends where the next one begins.
+    before.saturating_sub(2)
 }

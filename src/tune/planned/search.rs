@@ -5,16 +5,33 @@ use std::hash::{Hash as _, Hasher as _};
 
 use rustc_hash::FxHasher;
 
+use super::decisions::Decisions;
 use super::improve::Candidate;
-use super::planner::{MadeRoom, Planner};
+use super::planner::{Planner, Point};
 use super::residence::Residence;
-use super::{NAME, Parameters, rank};
+use super::{NAME, rank};
 use crate::plan::{Draft, guard_ref_variables};
 use crate::simulate::{Machine, OutOfMemory, Outcome};
 use crate::tune::{Found, Judge};
 
 /// How many plans are made better.
 const CANDIDATES: usize = 3;
+
+/// A plan that fits.
+pub(super) struct Reached {
+    /// What makes about the same plan again, with all that leaves in it decided.
+    pub point: Point,
+    pub draft: Draft,
+    pub outcome: Outcome,
+}
+
+impl Reached {
+    /// What the strategy found.
+    pub fn found(self) -> Found {
+        let parameters = serde_json::to_value(self.point.parameters).unwrap_or_default();
+        Found { strategy: NAME, draft: self.draft, outcome: self.outcome, parameters }
+    }
+}
 
 /// Looks for the best parameters.
 pub(super) struct Search<'a, 'b, 'c> {
@@ -27,7 +44,7 @@ pub(super) struct Search<'a, 'b, 'c> {
     /// The plans that were judged, by their hashes.
     judged: HashSet<u64>,
     /// The best plans, the best first.
-    best: Vec<(Parameters, Candidate<'c>)>,
+    best: Vec<(Point, Candidate<'c>)>,
 }
 
 impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
@@ -59,13 +76,7 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
     /// Plans and judges, makes room where the allocator finds none, and so on, for so many rounds.
     ///
     /// Returns what was reached if that is no plan yet, but more rounds may lead to one.
-    pub fn attempt(
-        &mut self,
-        planner: &'c Planner,
-        parameters: Parameters,
-        mut room: MadeRoom,
-        rounds: u32,
-    ) -> Option<MadeRoom> {
+    pub fn attempt(&mut self, planner: &'c Planner, mut point: Point, rounds: u32) -> Option<Point> {
         // The last plan that ran out of memory.
         let mut last: Option<(Draft, Residence, OutOfMemory)> = None;
         for _ in 0..rounds {
@@ -74,27 +85,27 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
             }
             // A plan takes about as long to make as a step to simulate.
             self.ops += self.step_ops;
-            match planner.plan(self.judge, parameters, &room) {
+            match planner.plan(self.judge, &point) {
                 // Several parameters may come to the same plan.
                 Some((draft, _)) if !self.judged.insert(hash(&draft)) => {}
                 Some((mut draft, mut residence)) => match self.wanted(&mut draft) {
                     Ok(None) => return None,
                     Ok(Some((place, outcome))) => {
-                        room.give_back(&mut residence);
-                        self.best.insert(place, (parameters, Candidate { draft, outcome, residence }));
+                        point.room.give_back(&mut residence);
+                        self.best.insert(place, (point, Candidate { draft, outcome, residence }));
                         self.best.truncate(CANDIDATES);
                         return None;
                     }
                     Err(_) if last.is_none() && self.is_too_slow(&draft) => return None,
                     Err(shortage) => last = Some((draft, residence, shortage)),
                 },
-                None => room.take_back(),
+                None => point.room.take_back(),
             }
             // Where nothing new came of it, other means may help.
             let (draft, residence, shortage) = last.as_ref()?;
-            planner.make_room(self.judge, (draft, residence), shortage, &mut room)?;
+            planner.make_room(self.judge, (draft, residence), shortage, &mut point.room)?;
         }
-        Some(room)
+        Some(point)
     }
 
     /// Whether a step with a plan takes longer than with the best one, even if memory had no end: more room makes none shorter.
@@ -151,27 +162,29 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
     }
 
     /// The best plan, made better until all effort is spent: what could not stay may be able to once others have changed.
-    pub fn finish(mut self) -> Option<Found> {
+    pub fn finish(mut self) -> Option<Reached> {
         let mut best = std::mem::take(&mut self.best);
         let mut open: Vec<&mut Candidate> = best.iter_mut().map(|(_, candidate)| candidate).collect();
         while !open.is_empty() && !self.is_over() {
             open.retain_mut(|candidate| self.improve(candidate));
         }
-        let (parameters, Candidate { draft, outcome, .. }) =
+        let (mut point, Candidate { draft, outcome, residence }) =
             best.into_iter().min_by_key(|(_, candidate)| rank(&candidate.outcome))?;
-        let parameters = serde_json::to_value(parameters).unwrap_or_default();
-        Some(Found { strategy: NAME, draft, outcome, parameters })
+        point.decisions = Decisions::of_plan(&residence);
+        Some(Reached { point, draft, outcome })
     }
 
     /// Leaves something out of a plan. Whether it is better now.
     fn improve(&mut self, candidate: &mut Candidate) -> bool {
         let (draft, outcome) = (candidate.draft.clone(), candidate.outcome.clone());
-        if !self.leave_out(candidate) {
+        let kept = self.leave_out(candidate);
+        if kept.is_empty() {
             return false;
         }
         let is_better = self.is_better(candidate, &outcome);
         if !is_better {
             (candidate.draft, candidate.outcome) = (draft, outcome);
+            candidate.let_go(kept);
         }
         is_better
     }
@@ -188,7 +201,8 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
     }
 }
 
-fn hash(draft: &Draft) -> u64 {
+/// What tells one plan from another.
+pub(super) fn hash(draft: &Draft) -> u64 {
     let mut hasher = FxHasher::default();
     draft.hash(&mut hasher);
     hasher.finish()

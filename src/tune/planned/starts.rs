@@ -44,7 +44,14 @@ pub(super) fn grid(chains: Chains, recompute: bool) -> impl Iterator<Item = Para
     FILLS.into_iter().flat_map(move |(fill, early)| {
         [Schedule::Frugal, Schedule::Natural].into_iter().flat_map(move |schedule| {
             let belows = RECOMPUTE_BELOW.into_iter().filter(is_tried);
-            belows.map(move |recompute_below| Parameters { schedule, fill, early, recompute_below, chains })
+            let early_fill = early_fill(fill, early);
+            belows.map(move |recompute_below| Parameters {
+                schedule,
+                fill,
+                early_fill,
+                recompute_below,
+                chains,
+            })
         })
     })
 }
@@ -54,14 +61,20 @@ pub(super) fn further(stage: u32, chains: Chains, recompute: bool) -> impl Itera
     (stage * STAGE..(stage + 1) * STAGE).map(move |number| {
         let [fill, below] = spread(number);
         let recompute_below = LEAST_BELOW * (GREATEST_BELOW / LEAST_BELOW).powf(below);
+        let fill = LEAST_FILL + (1.0 - LEAST_FILL) * fill;
         Parameters {
             schedule: if number % 2 == 0 { Schedule::Frugal } else { Schedule::Natural },
-            fill: LEAST_FILL + (1.0 - LEAST_FILL) * fill,
-            early: EARLY[(number / 2 % 4) as usize],
+            fill,
+            early_fill: early_fill(fill, EARLY[(number / 2 % 4) as usize]),
             recompute_below: if recompute { recompute_below } else { 0.0 },
             chains,
         }
     })
+}
+
+/// Up to which part of the budget tensors may return early that may take a part of what is left to the allocator.
+fn early_fill(fill: f64, part: f64) -> f64 {
+    fill + part * (1.0 - fill)
 }
 
 /// The point of this number in a sequence that fills the square evenly: multiples of the powers of the plastic number's inverse, of which

@@ -1,0 +1,297 @@
+//! Plans get better by changing what is decided of a few gaps, again and again.
+//!
+//! Each try changes a plan's decisions by chance, makes the plan anew, and simulates a step with it. If that is shorter, or hardly
+//! longer, the search goes on from there; each round begins with the best plan so far. (Simulated annealing with little heat: Kirkpatrick,
+//! Gelatt and Vecchi, 1983.)
+//!
+//! The same is found again each time, and what less effort finds is found with more of it too: chance follows from the number of the
+//! round, and how a round goes does not depend on where the effort ends. Some tries are made at once, from the same plan, on as many
+//! threads as there are; as many tries as ever, so that the number of threads changes nothing.
+
+use std::collections::HashSet;
+use std::num::NonZero;
+use std::thread;
+
+use fastrand::Rng;
+
+use super::Settings;
+use super::decisions::{Decision, Gap, MOST_LEAD};
+use super::planner::{MadeRoom, Planner, Point};
+use super::search::{Reached, hash};
+use crate::plan::{Draft, guard_ref_variables};
+use crate::simulate::Outcome;
+use crate::tune::Judge;
+
+/// Gaps of buffers of less than this part of the budget are not decided by chance.
+const LEAST_PART: f64 = 1.0 / 1024.0;
+
+/// The part by which a step may become longer at the beginning of a round; at its end it may not.
+const HEAT: f64 = 6e-3;
+
+/// By what part a step has to be shorter so that the plan is tried with all deviations.
+const BETTER: f64 = 1e-3;
+
+/// How often room is made for a plan that may be better, and for the first one.
+const ROUNDS: u32 = 3;
+const FIRST_ROUNDS: u32 = 8;
+
+/// How many tries are made at once.
+const AT_ONCE: usize = 4;
+
+/// How many gaps are changed in a try at most.
+const MOST_CHANGES: f64 = 4.0;
+
+/// Of the changes of a gap that a copy ends, the part that lets the copy start earlier or later.
+const LEAD_CHANGES: f64 = 0.3;
+
+/// The least part of the budget that is planned with, and that returns may take.
+const LEAST_FILL: f64 = 0.5;
+
+/// For how much of a copy's time an op runs again of which nothing is decided.
+const RECOMPUTE_BELOW: [f64; 5] = [0.0, 0.1, 0.3, 0.6, 1.0];
+
+/// A gap of which something can be decided.
+struct Candidate {
+    gap: Gap,
+    can_be_made_again: bool,
+    /// The sum of the weights of all up to this one: the larger the buffer, the more often it is chosen.
+    weight: f64,
+}
+
+/// A plan that fits, with the first deviations.
+struct Tried {
+    hash: u64,
+    point: Point,
+    draft: Draft,
+    outcome: Outcome,
+}
+
+/// A search from a plan on.
+pub(super) struct Climb<'a> {
+    planner: &'a Planner<'a>,
+    candidates: Vec<Candidate>,
+    /// Whether ops may run a second time.
+    recompute: bool,
+    threads: usize,
+    now: Tried,
+    best: Reached,
+    /// The plans that were tried, by their hashes.
+    seen: HashSet<u64>,
+}
+
+impl<'a> Climb<'a> {
+    /// From a plan on; the plan itself if it cannot be made again from its decisions.
+    pub fn new(
+        judge: &mut Judge,
+        planner: &'a Planner<'a>,
+        settings: &Settings,
+        from: Reached,
+    ) -> Result<Climb<'a>, Box<Reached>> {
+        let budget = judge.machine().memory.iter().copied().min().unwrap_or(0) as f64;
+        let mut weight = 0.0;
+        let candidate = |(gap, bytes, can_be_made_again): (Gap, u64, bool)| {
+            weight += (bytes as f64).sqrt();
+            Candidate { gap, can_be_made_again, weight }
+        };
+        let candidates: Vec<Candidate> =
+            planner.gaps((budget * LEAST_PART) as u64).into_iter().map(candidate).collect();
+        let mut point = from.point.clone();
+        // What leaves is decided; nothing else has to as long as there is room.
+        point.parameters.fill = 1.0;
+        let threads =
+            settings.threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZero::get);
+        let limits = Limits { most_seconds: f64::INFINITY, rounds: FIRST_ROUNDS, seen: &HashSet::new() };
+        match attempt(judge, planner, point, limits).0 {
+            Some(now) if !candidates.is_empty() => {
+                let seen = HashSet::from_iter([now.hash]);
+                Ok(Climb {
+                    planner,
+                    candidates,
+                    recompute: settings.recompute,
+                    threads,
+                    now,
+                    best: from,
+                    seen,
+                })
+            }
+            _ => Err(Box::new(from)),
+        }
+    }
+
+    /// Begins with the best plan again, and tries until so many steps were simulated and planned, with chance of this seed. The round may end
+    /// before it is `whole_steps` long.
+    pub fn round(&mut self, judge: &mut Judge, seed: u64, (most_steps, whole_steps): (f64, f64)) {
+        let mut rng = Rng::with_seed(seed);
+        let before = judge.simulations();
+        let mut tries = 0;
+        loop {
+            // A plan takes about as long to make as a step to simulate.
+            let steps = f64::from(judge.simulations() - before + tries);
+            if steps >= most_steps {
+                return;
+            }
+            tries += AT_ONCE as u32;
+            let heat = HEAT * (1.0 - steps / whole_steps).max(0.0).powi(2);
+            let most_seconds = self.now.outcome.step_seconds * (1.0 + heat * rng.f64());
+            let points: Vec<Point> = (0..AT_ONCE).map(|_| self.neighbour(&mut rng)).collect();
+            if let Some(tried) = self.best_of(judge, points, most_seconds) {
+                self.accept(judge, tried);
+            }
+        }
+    }
+
+    /// The plan of the shortest step of these points, if there is one that is shorter than this.
+    fn best_of(&mut self, judge: &mut Judge, points: Vec<Point>, most_seconds: f64) -> Option<Tried> {
+        let was = judge.clone();
+        let limits = Limits { most_seconds, rounds: ROUNDS, seen: &self.seen };
+        let all = on_threads(self.threads, points, |point| {
+            let mut clone = was.clone();
+            let (tried, hash) = attempt(&mut clone, self.planner, point, limits);
+            (tried, hash, clone)
+        });
+        let mut best: Option<Tried> = None;
+        for (tried, hash, clone) in all {
+            self.seen.extend(hash);
+            judge.learn_from(&was, &clone);
+            let is_better = |tried: &Tried| {
+                best.as_ref().is_none_or(|best| tried.outcome.step_seconds < best.outcome.step_seconds)
+            };
+            if let Some(tried) = tried.filter(is_better) {
+                best = Some(tried);
+            }
+        }
+        best
+    }
+
+    fn accept(&mut self, judge: &mut Judge, tried: Tried) {
+        let enough = self.best.outcome.step_seconds * (1.0 - BETTER);
+        if tried.outcome.step_seconds < enough && judge.endures(&tried.draft).is_ok() {
+            let (point, draft, outcome) = (tried.point.clone(), tried.draft.clone(), tried.outcome.clone());
+            self.best = Reached { point, draft, outcome };
+        }
+        self.now = tried;
+    }
+
+    /// The best plan.
+    pub fn best(self) -> Reached {
+        self.best
+    }
+
+    /// The same point with a few changes.
+    fn neighbour(&self, rng: &mut Rng) -> Point {
+        let mut next = self.now.point.clone();
+        let changes = 1 + (rng.f64() * rng.f64() * MOST_CHANGES) as usize;
+        for _ in 0..changes {
+            self.change(&mut next, rng);
+        }
+        let parameters = &mut next.parameters;
+        let moved = |part: f64, by: f64| (part + by).clamp(LEAST_FILL, 1.0);
+        match rng.f64() {
+            ..0.04 => parameters.fill = moved(parameters.fill, (rng.f64() - 0.5) * 0.1),
+            ..0.08 => parameters.early_fill = moved(parameters.early_fill, (rng.f64() - 0.5) * 0.2),
+            ..0.10 if self.recompute => {
+                parameters.recompute_below = RECOMPUTE_BELOW[rng.usize(..RECOMPUTE_BELOW.len())]
+            }
+            ..0.15 => next.room = MadeRoom::default(),
+            ..0.17 => next.decisions.other_leads = rng.u8(..3),
+            _ => {}
+        }
+        next
+    }
+
+    /// Decides something else of a gap.
+    fn change(&self, point: &mut Point, rng: &mut Rng) {
+        let all = self.candidates.last().map_or(0.0, |last| last.weight);
+        let at = rng.f64() * all;
+        let number = self.candidates.partition_point(|one| one.weight < at);
+        let Some(&Candidate { gap, can_be_made_again, .. }) = self.candidates.get(number) else { return };
+        let decisions = &mut point.decisions;
+        let was = decisions.of(gap);
+        if was == Some(Decision::Copy) && rng.f64() < LEAD_CHANGES {
+            let lead = decisions.lead(gap);
+            decisions
+                .set_lead(gap, if rng.bool() { (lead + 1).min(MOST_LEAD) } else { lead.saturating_sub(1) });
+            return;
+        }
+        let mut choices = vec![Some(Decision::Keep), Some(Decision::Copy), None];
+        if can_be_made_again && self.recompute {
+            choices.extend([Some(Decision::Again); 2]);
+        }
+        choices.retain(|&choice| choice != was);
+        decisions.set(gap, choices[rng.usize(..choices.len())]);
+    }
+}
+
+/// What becomes of each of these, in their order, on so many threads.
+fn on_threads<T: Send, R: Send>(threads: usize, all: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let per_thread = all.len().div_ceil(threads.max(1)).max(1);
+    let mut open = all.into_iter();
+    let mut parts: Vec<Vec<T>> = Vec::new();
+    while !open.as_slice().is_empty() {
+        parts.push(open.by_ref().take(per_thread).collect());
+    }
+    let work = &work;
+    let work_all = move |part: Vec<T>| -> Vec<R> { part.into_iter().map(work).collect() };
+    thread::scope(|scope| {
+        let mut parts = parts.into_iter();
+        // The first part is this thread's own.
+        let own = parts.next().unwrap_or_default();
+        let others: Vec<_> = parts.map(|part| scope.spawn(move || work_all(part))).collect();
+        let mut done = work_all(own);
+        for other in others {
+            match other.join() {
+                Ok(part) => done.extend(part),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        done
+    })
+}
+
+/// What a try may do.
+#[derive(Clone, Copy)]
+struct Limits<'a> {
+    /// A step with the plan has to be shorter than this.
+    most_seconds: f64,
+    /// How often room is made.
+    rounds: u32,
+    /// The plans that were tried before, by their hashes.
+    seen: &'a HashSet<u64>,
+}
+
+/// A plan of a point, if it is new and a step with it is short enough; and the hash of the first one that was made, if any was.
+fn attempt(
+    judge: &mut Judge,
+    planner: &Planner,
+    mut point: Point,
+    limits: Limits,
+) -> (Option<Tried>, Option<u64>) {
+    let mut first = None;
+    for _ in 0..limits.rounds {
+        let Some((mut draft, residence)) = planner.plan(judge, &point) else { break };
+        let analysis = judge.outline().analysis();
+        if !analysis.ref_variables.all().is_empty() {
+            guard_ref_variables(analysis, &mut draft);
+        }
+        let hash = hash(&draft);
+        let is_first = first.is_none();
+        if is_first && limits.seen.contains(&hash) {
+            break;
+        }
+        first = first.or(Some(hash));
+        let shortage = match judge.judge_if(&draft, |outcome| outcome.step_seconds < limits.most_seconds) {
+            Ok(None) => break,
+            Ok(Some(outcome)) => return (Some(Tried { hash, point, draft, outcome }), first),
+            Err(shortage) => shortage,
+        };
+        // More room makes no step shorter.
+        if is_first && limits.most_seconds.is_finite() && judge.unbound_seconds(&draft) >= limits.most_seconds
+        {
+            break;
+        }
+        if planner.make_room(judge, (&draft, &residence), &shortage, &mut point.room).is_none() {
+            break;
+        }
+    }
+    (None, first)
+}

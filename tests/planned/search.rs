@@ -1,0 +1,66 @@
+//! More effort: what a search by chance finds holds like all other plans, is never worse, and does not depend on the number of threads.
+
+use std::num::NonZero;
+
+use proptest::prelude::*;
+use tf_lms::cost::DeviceProfile;
+use tf_lms::plan::Draft;
+use tf_lms::simulate::Machine;
+use tf_lms::tune::planned::Settings;
+use tf_lms::tune::{Found, Judge, Planned, Strategy as _};
+
+use super::{plan_holds, random_graph, training_graph, with_resnet};
+
+/// Behind the first second plans are changed by chance. Of a small graph so many are tried in this part of a second.
+const EFFORT_SECONDS: f64 = 1.004;
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(40) })]
+
+    #[test]
+    fn plans_that_chance_changed_hold(
+        seed: u64,
+        size in 10usize..60,
+        is_odd: bool,
+        part in 0.2f64..1.0,
+        recompute: bool,
+    ) {
+        let settings = Settings { recompute, effort_seconds: EFFORT_SECONDS, ..Settings::default() };
+        match is_odd {
+            true => plan_holds(random_graph::random_graph(seed, size * 2), random_graph::TRAIN_OP, part, settings)?,
+            false => plan_holds(training_graph::random_training_graph(seed, size), training_graph::TRAIN_OP, part, settings)?,
+        }
+    }
+}
+
+/// The plan for a ResNet50 in 30% of its memory.
+fn found(effort_seconds: f64, threads: usize) -> Found {
+    let profile = DeviceProfile::built_in("v100-pcie3").unwrap();
+    let mut found = None;
+    with_resnet(|_, outline, peak| {
+        let budget = Machine::new(profile, 1, vec![peak / 100 * 30]);
+        let settings = Settings { effort_seconds, threads: NonZero::new(threads), ..Settings::default() };
+        let mut strategy = Planned { settings, ..Planned::default() };
+        found = strategy.find(&mut Judge::new(outline, &budget)).unwrap();
+    });
+    found.unwrap()
+}
+
+/// What less effort finds is found with more of it too, wherever the less ends: in a round, or behind one.
+#[test]
+fn more_effort_never_makes_a_plan_worse() {
+    let efforts = [1.0, 1.4, 2.0, 3.0, 3.5];
+    let steps: Vec<f64> = efforts.iter().map(|&effort| found(effort, 2).outcome.step_seconds).collect();
+    assert!(steps.windows(2).all(|pair| pair[1] <= pair[0]), "{steps:?}");
+    assert!(steps[4] < steps[0] * 0.98, "{steps:?}");
+}
+
+#[test]
+fn the_number_of_threads_changes_no_plan() {
+    let plans = [1, 2, 3, 8].map(|threads| found(1.5, threads));
+    let text = |draft: &Draft| format!("{draft:?}");
+    for other in &plans[1..] {
+        assert_eq!(text(&other.draft), text(&plans[0].draft));
+        assert_eq!(other.outcome, plans[0].outcome);
+    }
+}
