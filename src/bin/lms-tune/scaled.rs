@@ -7,11 +7,11 @@ use std::fs;
 use anyhow::Context;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tf_lms::Plan;
 use tf_lms::chart::{Chart, ScalingChart, ScalingPoint, ScalingSeries};
 use tf_lms::cli::{Failure, Size};
 use tf_lms::pipeline::Scaled;
 use tf_lms::scale::{MOST_GPUS, Prediction, Scaling};
+use tf_lms::{Error, Plan};
 
 use crate::args::Args;
 use crate::output::print;
@@ -92,7 +92,12 @@ pub fn run(args: &Args, gpus: u32) -> anyhow::Result<()> {
     });
     let plan = plan.transpose()?;
     let (options, parallel) = (args.graph.analysis(), args.scale.options());
-    let scaled = model.scaled(&options, &budget, &cluster, &parallel, plan.as_ref())?;
+    let scaled = model.scaled(&options, &budget, &cluster, &parallel, plan.as_ref());
+    let scaled = scaled.map_err(|error| match error {
+        // It is about the graph, and does not know the file.
+        Error::Unpredictable(_) => anyhow::Error::new(error).context(model.name().to_string()),
+        _ => error.into(),
+    })?;
     let examples = args.scale.examples.or(scaled.examples);
     let way = |scaling: &Scaling| way(scaling, gpus, examples);
     let with = scaled.with.as_ref();
@@ -201,7 +206,7 @@ impl Report {
 
     fn chart(&self, wanted_efficiency: Option<f64>, scaled: &Scaled) -> ScalingChart {
         let cluster = scaled.without.cluster();
-        let series = |name: &str, way: &Way| ScalingSeries {
+        let series = |name: &str, way: &Way, is_told: bool| ScalingSeries {
             name: name.to_string(),
             points: way
                 .curve
@@ -210,12 +215,12 @@ impl Report {
                     gpus: point.gpus,
                     rate: point.rate(),
                     efficiency: point.efficiency,
-                    is_marked: point.gpus == way.asked.gpus,
+                    is_marked: is_told && point.gpus == way.asked.gpus,
                 })
                 .collect(),
         };
-        let without = series(self.without_name(), &self.without);
-        let with = self.with.as_ref().filter(|_| self.has_plan()).map(|way| series("with LMS", way));
+        let with = self.with.as_ref().filter(|_| self.has_plan()).map(|way| series("with LMS", way, true));
+        let without = series(self.without_name(), &self.without, with.is_none());
         ScalingChart {
             title: format!(
                 "{}, {}, {} GPUs in a node, {}",
