@@ -61,6 +61,7 @@ impl Step {
             watcher = Watcher::new(program, machine);
             simulate(program, &machine.with_memory(Vec::new()), &mut watcher)
         });
+        // Memory without an end does not run out.
         let outcome = outcome.unwrap_or_default();
         let link_seconds =
             outcome.gpus.iter().map(|gpu| gpu.out_seconds.max(gpu.in_seconds)).fold(0.0, f64::max);
@@ -77,7 +78,7 @@ impl Step {
 /// How long an entry keeps what busy.
 #[derive(Debug, Clone, Copy, Default)]
 struct Busy {
-    started: f64,
+    started: Option<f64>,
     host: f64,
     compute: f64,
     out: f64,
@@ -110,15 +111,13 @@ impl Observer for Watcher {
     fn launch(&mut self, op: u32, start_seconds: f64, end_seconds: f64) {
         let busy = &mut self.busy[op as usize];
         busy.host = end_seconds - start_seconds;
-        // What a GPU runs starts when the GPU does.
-        if busy.compute <= 0.0 {
-            busy.started = start_seconds;
-        }
+        // What a GPU runs starts when the GPU comes to it, which was told before.
+        busy.started.get_or_insert(start_seconds);
     }
 
     fn compute(&mut self, op: u32, _: Place, start_seconds: f64, end_seconds: f64) {
         let busy = &mut self.busy[op as usize];
-        (busy.started, busy.compute) = (start_seconds, end_seconds - start_seconds);
+        (busy.started, busy.compute) = (Some(start_seconds), end_seconds - start_seconds);
     }
 
     fn copy(&mut self, op: u32, _: Place, is_out: bool, start_seconds: f64, end_seconds: f64) {
@@ -167,7 +166,7 @@ impl<'a> Finder<'a> {
     }
 
     fn buckets(&self) -> Result<Vec<Bucket>, ScaleError> {
-        let started = |op: u32| self.watcher.busy[op as usize].started;
+        let started = |op: u32| self.watcher.busy[op as usize].started.unwrap_or(0.0);
         let found = self.order.iter().filter_map(|&op| Some((op, self.reduces(op)?)));
         let mut found: Vec<(u32, Reduces)> = found.collect();
         // Equal times stay in the order of who waits for whom.

@@ -6,7 +6,9 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
+use crate::parallel::ParallelOptions;
 use crate::pipeline::Scaled;
+use crate::plan::ReduceOn;
 use crate::{AnalysisOptions, Budget, Error, Model};
 
 fn network(bytes_per_second: f64, latency_seconds: f64) -> Network {
@@ -271,11 +273,18 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn efficiency_is_a_part_of_a_whole(cluster in any_cluster(), step in any_step(), gpus in 1u32..5000) {
-        let scaling = scaling(&cluster, &step);
+    fn efficiency_is_a_part_of_a_whole(
+        cluster in any_cluster(),
+        (alone, unshared, shared) in (any_step(), any_step(), any_step()),
+        gpus in 1u32..5000,
+    ) {
+        // By chance a step with others is simulated as shorter than one without.
+        let of = |sharing| situation(if sharing == 1 { &unshared } else { &shared });
+        let by_sharing = cluster.sharings().map(|sharing| (sharing, of(sharing))).collect();
+        let scaling = Scaling::new(cluster, situation(&alone), by_sharing).unwrap();
         let found = scaling.predict(gpus).unwrap();
         prop_assert!(found.efficiency > 0.0 && found.efficiency <= 1.0, "{}", found.efficiency);
-        prop_assert!(found.step_seconds >= step.seconds);
+        prop_assert!(found.step_seconds >= scaling.alone_seconds());
         prop_assert!(found.waited_seconds >= 0.0 && found.waited_seconds <= found.step_seconds);
         for without in &found.without {
             prop_assert!(without.step_seconds <= found.step_seconds, "{without:?}");
@@ -328,7 +337,7 @@ fn read(name: &str) -> Model {
 
 fn scaled(name: &str, memory: u64, cluster: &Cluster) -> Result<Scaled, Error> {
     let (options, budget) = (AnalysisOptions::default(), Budget::new(memory));
-    read(name).scaled(&options, &budget, cluster, &crate::parallel::ParallelOptions::default(), None)
+    read(name).scaled(&options, &budget, cluster, &ParallelOptions::default(), None)
 }
 
 /// What is ready when comes from a simulated step of the graph with its reduces.
@@ -349,6 +358,20 @@ fn buckets_are_ready_when_the_simulation_says() {
     assert!(buckets.iter().all(|bucket| bucket.behind.is_none()));
     assert!(found.fits_as_it_is);
     assert_eq!(found.examples, Some(2));
+}
+
+/// A GPU's gradients are ready when the GPU has computed them, long after the host has launched that, and do not leave it.
+#[test]
+fn buckets_on_the_gpu_are_ready_when_the_gpu_is() {
+    let (options, budget) = (AnalysisOptions::default(), Budget::new(16 << 30));
+    let parallel = ParallelOptions { reduce: ReduceOn::Gpu, ..ParallelOptions::default() };
+    let model = read("resnet50_2000_b1.meta");
+    let found = model.scaled(&options, &budget, &cluster(AllReduce::Ring), &parallel, None).unwrap();
+    let buckets = found.without.buckets();
+    let seconds = found.without.alone_seconds();
+    assert!(buckets.iter().all(|bucket| !bucket.is_on_host && bucket.copied_in_seconds <= 0.0));
+    assert!(buckets[0].ready_seconds > 0.2 * seconds, "{buckets:?}");
+    assert!(buckets[buckets.len() - 1].ready_seconds > 0.8 * seconds, "{buckets:?}");
 }
 
 /// One GPU runs the graph as it is; many on a network that takes no time pay for the gradients' copies alone.
