@@ -508,12 +508,20 @@ fn many_gpus_are_predicted() {
     assert!(most > 64.0 && number(of(most * 2.0), "/efficiency") < 0.9, "{most}");
     assert!(fs::read_to_string(&picture).unwrap().contains("64 GPUs: "));
 
-    let far = many(&["--network", "25GB/s,150us"]);
+    // Where all fits, no plan has to be looked for.
+    let large = |flags: &[&str]| {
+        let base = [RESNET, "--gpu-mem", "16GiB", "--nodes", "16", "--gpus-per-node", "4", "--gpus-per-link"];
+        json(0, &[&base[..], flags].concat())
+    };
+    let near = large(&["1", "--network", "25GB/s,5us"]);
+    assert_eq!(near["with"], near["without"]);
+    let efficiency = number(&near, "/with/asked/efficiency");
+    let far = large(&["1", "--network", "25GB/s,150us"]);
     assert!(number(&far, "/with/asked/efficiency") < efficiency);
     assert_eq!(far["with"]["asked"]["limit"], "network_latency");
-    let narrow = many(&["--network", "100MB/s,5us"]);
+    let narrow = large(&["1", "--network", "100MB/s,5us"]);
     assert_eq!(narrow["with"]["asked"]["limit"], "network_bandwidth");
-    let shared = many(&["--network", "25GB/s,5us", "--gpus-per-link", "4"]);
+    let shared = large(&["4", "--network", "25GB/s,5us"]);
     assert!(number(&shared, "/with/asked/efficiency") < efficiency);
     assert_eq!(shared["with"]["asked"]["gpus_sharing_a_link"], 4);
 
