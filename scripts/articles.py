@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pages
 from limits import python
-from reproducing import deeplab, googlenet, resnet50, unet3d
+from reproducing import deeplab, googlenet, resnet50, scaling, unet3d
 from reproducing.asking import ROOT, Asker
 from reproducing.published import table
 
-PARTS = {"resnet50": resnet50, "unet3d": unet3d, "deeplab": deeplab, "googlenet": googlenet}
+PARTS = {"resnet50": resnet50, "unet3d": unet3d, "deeplab": deeplab, "googlenet": googlenet, "scaling": scaling}
 
 
 def part_text(part, asker):

@@ -68,6 +68,7 @@ pub mod proto;
 pub mod rewrite;
 #[cfg(feature = "tensorflow")]
 pub mod runtime;
+pub mod scale;
 pub mod shape;
 pub mod simulate;
 pub mod size;

@@ -472,3 +472,80 @@ fn steps_that_are_run_in_turn_each_keep_to_the_budget() {
     let again = json(0, &[&["testdata/gan_16_b8.meta"][..], &flags].concat());
     assert_eq!(again["steps"][1]["peak_after"], steps[1]["peak_after"]);
 }
+
+/// Many GPUs: one worker is the plan of one worker, a shared link and a slower network cost, and all of it is one document.
+#[test]
+fn many_gpus_are_predicted() {
+    let directory = TempDir::new().unwrap();
+    let picture = directory.path().join("scaling.svg");
+    let plot = picture.to_str().unwrap();
+    let base = [RESNET, "--gpu-mem", "4GiB", "--device-profile", "v100-nvlink2"];
+    let many =
+        |flags: &[&str]| json(0, &[&base[..], &["--nodes", "16", "--gpus-per-node", "4"], flags].concat());
+    let number = |value: &Value, path: &str| value.pointer(path).and_then(Value::as_f64).unwrap_or(f64::NAN);
+
+    let alone = json(0, &base);
+    let fast = many(&["--network", "25GB/s,5us", "--scale-to", "90%", "--plot", plot]);
+    assert_eq!(number(&fast, "/without/alone_seconds"), number(&alone, "/step_seconds_before"));
+    assert!(number(&fast, "/with/alone_seconds") <= number(&alone, "/step_seconds_after"));
+    assert_eq!(fast["fits_as_it_is"], false);
+    assert_eq!(fast["with"]["asked"]["gpus"], 64);
+    let curve = fast["with"]["curve"].as_array().unwrap();
+    assert_eq!(curve.len(), 13);
+    assert_eq!(curve[0]["step_seconds"], fast["with"]["alone_seconds"]);
+    assert_eq!(
+        (&curve[0]["efficiency"], &curve[0]["reduce_seconds"]),
+        (&Value::from(1.0), &Value::from(0.0))
+    );
+    let efficiency = number(&fast, "/with/asked/efficiency");
+    let steps = number(&fast, "/with/asked/step_seconds") * efficiency;
+    assert!((steps - number(&fast, "/with/alone_seconds")).abs() < 1e-12);
+    let rate = 64.0 / number(&fast, "/with/asked/step_seconds");
+    assert!((number(&fast, "/with/asked/examples_per_second") - rate).abs() < 1e-9);
+    // So many keep 90%, and twice as many do not.
+    let most = number(&fast, "/scale_to/gpus");
+    let of = |gpus: f64| curve.iter().find(|point| point["gpus"].as_f64() >= Some(gpus)).unwrap();
+    assert!(most > 64.0 && number(of(most * 2.0), "/efficiency") < 0.9, "{most}");
+    assert!(fs::read_to_string(&picture).unwrap().contains("64 GPUs: "));
+
+    // Where all fits, no plan has to be looked for.
+    let large = |flags: &[&str]| {
+        let base = [RESNET, "--gpu-mem", "16GiB", "--nodes", "16", "--gpus-per-node", "4", "--gpus-per-link"];
+        json(0, &[&base[..], flags].concat())
+    };
+    let near = large(&["1", "--network", "25GB/s,5us"]);
+    assert_eq!(near["with"], near["without"]);
+    let efficiency = number(&near, "/with/asked/efficiency");
+    let far = large(&["1", "--network", "25GB/s,150us"]);
+    assert!(number(&far, "/with/asked/efficiency") < efficiency);
+    assert_eq!(far["with"]["asked"]["limit"], "network_latency");
+    let narrow = large(&["1", "--network", "100MB/s,5us"]);
+    assert_eq!(narrow["with"]["asked"]["limit"], "network_bandwidth");
+    let shared = large(&["4", "--network", "25GB/s,5us"]);
+    assert!(number(&shared, "/with/asked/efficiency") < efficiency);
+    assert_eq!(shared["with"]["asked"]["gpus_sharing_a_link"], 4);
+
+    // A plan for several workers takes the place of those that would be found; one for one worker cannot.
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_string();
+    let (joined, single) = (path("joined.json"), path("single.json"));
+    for (plan, flags) in [(&joined, &["--data-parallel"][..]), (&single, &[])] {
+        let flags =
+            [&[RESNET, "--swapout-threshold", "1", "--dry-run", "-q", "--plan-out", plan], flags].concat();
+        let output = tool("lms-rewrite", &flags);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    let given = many(&["--network", "25GB/s,5us", "--plan", &joined]);
+    assert!(number(&given, "/with/asked/step_seconds") > number(&fast, "/with/asked/step_seconds"));
+    let network = ["--nodes", "2", "--network", "1GB/s,1us"];
+    fail(1, &[&base[..], &network, &["--plan", &single]].concat(), "the plan is for one worker");
+    fail(1, &[&[TOWERS, "--gpu-mem", "1GiB"][..], &network].concat(), "the graph is for 2");
+    fail(3, &[&[RESNET, "--gpu-mem", "1GiB"][..], &network].concat(), "a worker does not fit in 1.00 GiB");
+    fail(2, &[&base[..], &["--nodes", "2"]].concat(), "--network");
+    fail(2, &[&base[..], &["--nodes", "2", "--network", "fast"]].concat(), "such as 25GB/s,5us");
+    fail(2, &[&base[..], &network, &["--scale-to", "120%"]].concat(), "at most 100%");
+    fail(
+        2,
+        &[&base[..], &["--nodes", "60000", "--gpus-per-node", "2", "--network", "1GB/s,1us"]].concat(),
+        "more than 65536",
+    );
+}

@@ -12,7 +12,6 @@ use super::pointing::Reading;
 use super::strokes::{Area, cross, dashes, failed};
 use super::text::{NAME_PIXELS, TEXT_PIXELS, TITLE_PIXELS, shorten, style, text};
 use super::thin::{column_of, kept_points};
-use super::unit::number;
 
 const WIDTH: u32 = 1000;
 const MARGIN: i32 = 24;
@@ -83,8 +82,8 @@ fn draw_panel(area: &Area, figure: &Figure, panel: &Panel, legend: &Legend) -> R
         .set_label_area_size(LabelAreaPosition::Bottom, TICK_LABELS_HEIGHT)
         .build_cartesian_2d(0.0..figure.x.end, panel.y.start..panel.y.end)
         .map_err(failed)?;
-    let x_label = |value: &f64| number(*value, figure.x.end);
-    let y_label = |value: &f64| number(*value, panel.y.end - panel.y.start);
+    let x_label = |value: &f64| figure.x.label(*value, figure.x.end);
+    let y_label = |value: &f64| panel.y.label(*value, panel.y.end - panel.y.start);
     chart
         .configure_mesh()
         .x_labels(11)

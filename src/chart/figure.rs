@@ -1,6 +1,7 @@
 //! What every chart is made of: panels one below the other over one x axis, with curves in them.
 
 use super::pointing::{Pointing, PointingCurve, PointingPanel, Reading};
+use super::unit::number;
 use super::{ChartError, draw, palette};
 
 /// What is drawn, in the units of its axes.
@@ -22,9 +23,16 @@ pub(super) struct Axis {
     pub(super) unit: String,
     pub(super) start: f64,
     pub(super) end: f64,
+    /// Whether all values on it are logarithms to base 2.
+    pub(super) is_logarithmic: bool,
 }
 
 impl Axis {
+    /// A number as it stands on the axis, which is so long.
+    pub(super) fn label(&self, value: f64, length: f64) -> String {
+        if self.is_logarithmic { number(value.exp2(), value.exp2()) } else { number(value, length) }
+    }
+
     /// What stands beside the axis.
     pub(super) fn title(&self) -> String {
         match (self.name.as_str(), self.unit.as_str()) {
@@ -88,7 +96,12 @@ impl Figure {
     pub(super) fn draw(&self) -> Result<Drawing, ChartError> {
         let mut svg = String::new();
         let placed = draw::draw(self, &mut svg)?;
-        let mut pointing = Pointing { x_unit: self.x.unit.clone(), panels: Vec::new(), labels: Vec::new() };
+        let mut pointing = Pointing {
+            x_unit: self.x.unit.clone(),
+            x_is_logarithmic: self.x.is_logarithmic,
+            panels: Vec::new(),
+            labels: Vec::new(),
+        };
         let mut numbers = vec![None; self.labels.len()];
         for (panel, placed) in self.panels.iter().zip(placed) {
             let mut curves = Vec::new();
@@ -120,6 +133,7 @@ impl Figure {
                 height: placed.height,
                 x_end: self.x.end,
                 y_unit: panel.y.unit.clone(),
+                y_is_logarithmic: panel.y.is_logarithmic,
                 curves,
             });
         }

@@ -88,6 +88,7 @@ impl Chart for MemoryChart {
                 unit: unit.name.to_string(),
                 start: 0.0,
                 end: longest / unit.size,
+                is_logarithmic: false,
             },
             panels: self.panels.iter().map(|panel| panel.figure(unit)).collect(),
             labels: self.labels.iter().map(OpLabel::lines).collect(),
@@ -146,6 +147,7 @@ impl MemoryPanel {
                 start: 0.0,
                 // A margin for the peak's text.
                 end: if most > 0.0 { most * 1.12 / unit.size } else { 1.0 },
+                is_logarithmic: false,
             },
             curves: self.series.iter().map(|series| series.curve(seconds, unit)).collect(),
             limit: level(self.budget_bytes, "budget"),

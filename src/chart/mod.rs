@@ -1,4 +1,4 @@
-//! The project's figures: memory over a training step, and rate against size, as SVG, PNG or a page to point at;
+//! The project's figures: memory over a training step, rate against size or number of GPUs, as SVG, PNG or a page to point at;
 //! and timelines for Perfetto.
 //!
 //! A chart says what is to be seen; a `Figure` is the same in panels, axes and curves, which are drawn once, as SVG.
@@ -15,6 +15,7 @@ mod palette;
 #[cfg(feature = "png")]
 mod png;
 mod pointing;
+mod scaling;
 mod strokes;
 mod sweep;
 mod text;
@@ -27,6 +28,7 @@ use std::path::Path;
 pub use error::ChartError;
 pub use figure::Drawing;
 pub use memory::{MemoryChart, MemoryPanel, MemoryPeak, MemoryPoint, MemorySeries, OpLabel};
+pub use scaling::{ScalingChart, ScalingPoint, ScalingSeries};
 pub use sweep::{SweepChart, SweepPanel, SweepPoint, SweepSeries};
 pub use timeline::{Engine, Timeline, Track};
 

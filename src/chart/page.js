@@ -11,7 +11,8 @@
   line.setAttribute("visibility", "hidden");
   figure.append(line);
 
-  const number = (value, unit) => `${Number(value.toPrecision(4))} ${unit}`.trim();
+  const number = (value, unit, isLogarithmic) =>
+    `${Number((isLogarithmic ? 2 ** value : value).toPrecision(4))} ${unit}`.trim();
 
   // The place of the last point at or before x, -1 if there is none.
   const lastBefore = (points, x) => {
@@ -77,14 +78,14 @@
     const place = measured.length > 0 ? nearest(measured, x) : x;
     const half = panel.x_end / Math.max(panel.width - 1, 1) / 2;
     tip.replaceChildren();
-    add(number(place, pointing.x_unit), "at");
+    add(number(place, pointing.x_unit, pointing.x_is_logarithmic), "at");
     for (const curve of panel.curves) {
       const point =
         curve.reading === "points"
           ? curve.points.find((one) => one[0] === place)
           : stepAt(curve.points, x - half, x + half);
       if (point === undefined) continue;
-      add(`${curve.name}: ${number(point[1], panel.y_unit)}`, "curve", curve.colour);
+      add(`${curve.name}: ${number(point[1], panel.y_unit, panel.y_is_logarithmic)}`, "curve", curve.colour);
       for (const text of point[2] === null ? [] : pointing.labels[point[2]]) add(text, "label");
     }
     tip.hidden = false;

@@ -6,6 +6,8 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Pointing {
     pub(super) x_unit: String,
+    /// Whether places are logarithms to base 2.
+    pub(super) x_is_logarithmic: bool,
     pub(super) panels: Vec<PointingPanel>,
     /// The lines of each label that a point names by its number.
     pub(super) labels: Vec<Vec<String>>,
@@ -19,6 +21,8 @@ pub(super) struct PointingPanel {
     pub(super) height: i32,
     pub(super) x_end: f64,
     pub(super) y_unit: String,
+    /// Whether values are logarithms to base 2.
+    pub(super) y_is_logarithmic: bool,
     pub(super) curves: Vec<PointingCurve>,
 }
 

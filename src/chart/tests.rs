@@ -208,3 +208,46 @@ fn a_sweep_refuses_what_has_no_place() {
         sweep(values, Some(0.0)).png().unwrap();
     }
 }
+
+/// Twice the GPUs are as far from one to the next, wherever on the axis, and so is twice the rate.
+#[test]
+fn gpus_and_rates_have_logarithmic_axes() {
+    let point = |gpus: u32, is_marked| ScalingPoint {
+        gpus,
+        rate: f64::from(gpus) * 3.0,
+        efficiency: 1.0 / f64::from(gpus),
+        is_marked,
+    };
+    let points = vec![point(1, false), point(16, true), point(256, false), point(4096, false)];
+    let series = vec![ScalingSeries { name: "with LMS".to_string(), points }];
+    let chart = ScalingChart {
+        title: "a model".to_string(),
+        rate_unit: "examples/s".to_string(),
+        series,
+        wanted_efficiency: Some(0.9),
+    };
+    let svg = chart.svg().unwrap();
+    let texts = texts(&svg);
+    for label in ["1", "16", "256", "1024", "4096", "16 GPUs: 48 examples/s", "90% of one GPU's rate"] {
+        assert!(texts.iter().any(|text| text == label), "{label}: {texts:?}");
+    }
+    let document = Document::parse(&svg).unwrap();
+    let dots: Vec<(i32, i32)> = document
+        .descendants()
+        .filter(|node| node.has_tag_name("circle") && node.attribute("r") == Some("3"))
+        .map(|node| ["cx", "cy"].map(|at| node.attribute(at).unwrap().parse().unwrap()))
+        .map(|[x, y]| (x, y))
+        .collect();
+    let of_rates = &dots[..4];
+    for step in of_rates.windows(2) {
+        assert!(((step[1].0 - step[0].0) - (of_rates[1].0 - of_rates[0].0)).abs() <= 1, "{dots:?}");
+        assert!(((step[1].1 - step[0].1) - (of_rates[1].1 - of_rates[0].1)).abs() <= 1, "{dots:?}");
+    }
+    assert!(chart.html().unwrap().contains("\"x_is_logarithmic\":true"));
+    let mut wrong = chart.clone();
+    wrong.series[0].points[1].rate = 0.0;
+    assert!(wrong.svg().unwrap_err().to_string().contains("its rate is 0"));
+    let mut wrong = chart;
+    wrong.series[0].points[0].gpus = 0;
+    assert!(wrong.svg().unwrap_err().to_string().contains("its number of GPUs is 0"));
+}

@@ -12,6 +12,7 @@ use crate::plan::{PlanError, UnknownName};
 use crate::rewrite::RewriteError;
 #[cfg(feature = "tensorflow")]
 use crate::runtime::{InferError, RuntimeError};
+use crate::scale::ScaleError;
 use crate::shape::SizeOverflow;
 use crate::simulate::Unpredictable;
 use crate::tune::StrategyError;
@@ -170,6 +171,9 @@ pub enum Error {
     /// The model cannot be made to train on several workers.
     #[error(transparent)]
     Parallel(#[from] About<ParallelError>),
+    /// Nothing can be predicted of many workers.
+    #[error(transparent)]
+    Scale(#[from] About<ScaleError>),
     /// The plan cannot be carried out, or what was added not be taken out.
     #[error(transparent)]
     Rewrite(#[from] About<RewriteError>),

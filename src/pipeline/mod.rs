@@ -14,6 +14,7 @@ mod in_turn;
 mod model;
 mod op_defs;
 mod rewritten;
+mod scaled;
 mod simulated;
 mod summary;
 
@@ -26,6 +27,7 @@ pub use in_turn::StepFit;
 pub use model::{Model, OpenOptions, StepFunction, read};
 pub use op_defs::read_op_list;
 pub use rewritten::Rewritten;
+pub use scaled::Scaled;
 pub use simulated::Simulated;
 pub use summary::{DeviceSummary, Summary, SummaryVerdict};
 

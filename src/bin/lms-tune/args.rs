@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Parser, ValueEnum};
-use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, StepArgs, TflmsArgs, Verbosity};
+use tf_lms::cli::{BudgetArgs, GraphArgs, ManualArgs, ModelArgs, ScaleArgs, StepArgs, TflmsArgs, Verbosity};
 use tf_lms::shape::Dimensions;
 
 const EXAMPLES: &str = "\
@@ -32,6 +32,10 @@ Examples:
 
   How large may the batch be?
       lms-tune model.meta --gpu-mem 16GiB --max batch
+
+  How fast would 16 nodes of 4 GPUs train it, of which two share a link to the host, and how many GPUs keep 90% busy?
+      lms-tune model.meta --gpu-mem 16GiB --nodes 16 --gpus-per-node 4 --gpus-per-link 2 --network 25GB/s,5us \
+          --scale-to 90% --plot scaling.svg
 
 Predictions were held against TensorFlow's own allocator on the software GPU; docs/accuracy.md says how far off they were
 and where they miss. A GPU's kernels are estimated from the device's profile; --op-times takes measured ones.
@@ -63,7 +67,8 @@ pub struct Args {
     #[arg(long = "model", value_enum, default_value_t = MemoryModel::Runtime, conflicts_with_all = ["max", "plan", "plot", "trace", "explain"])]
     pub model_of_memory: MemoryModel,
 
-    /// Draw GPU and host memory over the step, before and after: FILE.svg, .png, or .html to point at ops
+    /// Draw GPU and host memory over the step, before and after, or with --nodes rates against GPUs: FILE.svg, .png, or .html
+    /// to point at ops
     #[arg(long, value_name = "FILE", conflicts_with = "max")]
     pub plot: Option<PathBuf>,
 
@@ -87,6 +92,9 @@ pub struct Args {
 
     #[command(flatten)]
     pub step: StepArgs,
+
+    #[command(flatten)]
+    pub scale: ScaleArgs,
 
     #[command(flatten)]
     pub tflms: TflmsArgs,

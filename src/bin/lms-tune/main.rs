@@ -9,6 +9,7 @@ mod given;
 mod largest;
 mod output;
 mod report;
+mod scaled;
 mod tasks;
 
 use std::process::ExitCode;
@@ -23,6 +24,10 @@ fn main() -> ExitCode {
         if args.manual.print(Args::command())? {
             return Ok(());
         }
-        if args.max.is_empty() { tasks::tune(&args) } else { largest::run(&args, &args.max) }
+        match args.scale.gpus() {
+            Some(gpus) => scaled::run(&args, gpus),
+            None if args.max.is_empty() => tasks::tune(&args),
+            None => largest::run(&args, &args.max),
+        }
     })
 }
