@@ -201,6 +201,21 @@ def functions(budget):
     return {"losses": losses, "variables": variables, "batches": batches, "report": told(step.report if budget else None)}
 
 
+def lstm(budget, partial=False):
+    """A model with an LSTM, whose loops and lists are in the step."""
+    model = models.recurrent()
+    model.compile(keras.optimizers.Adam(1e-3), models.crossentropy(), metrics=["accuracy"])
+    random = np.random.default_rng(3)
+    count = 72 if partial else 64
+    data = random.random((count, 16, 16), dtype="float32"), random.integers(0, 10, count).astype("int32")
+    return fit(model, dataset(data, 16, partial=partial), budget)
+
+
+def lstm_partial(budget):
+    """The same with a partial last batch: the trace leaves open how large a batch is."""
+    return lstm(budget, partial=True)
+
+
 def mirrored(budget):
     """Two replicas, on two GPUs."""
     with tf.distribute.MirroredStrategy().scope():

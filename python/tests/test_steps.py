@@ -166,7 +166,7 @@ def test_the_least_memory():
 
 
 def test_reports_are_shown_in_notebooks():
-    report = tf_lms.predict(sequential(), "2MiB", data=DATA, batch_size=16)
+    report = tf_lms.predict(sequential(), "1500KiB", data=DATA, batch_size=16)
     shown = report._repr_html_()
     assert "<svg" in shown and "<table>" in shown and "fits with swapping" in shown
     assert json.loads(report.to_json())["devices"][0]["peak_before"] == report.peak_before
