@@ -72,7 +72,14 @@ def told(report):
     if report is None:
         return None
     devices = report.devices
-    return {"verdict": report.verdict, "changed": report.changed, "devices": devices, "text": str(report), "original": report.original}
+    return {
+        "verdict": report.verdict,
+        "changed": report.changed,
+        "is_tight": report.is_tight,
+        "devices": devices,
+        "text": str(report),
+        "original": report.original,
+    }
 
 
 def cnn(budget):

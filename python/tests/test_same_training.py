@@ -36,6 +36,8 @@ def test_everything_is_the_same(case, trained):
     both = trained(case, "both", "1GiB", CASES[case])
     plain, lms = both["plain"], both["lms"]
     assert lms["report"]["changed"]
+    # A tight plan runs out of memory in some runs, on a machine that does other things too.
+    assert not lms["report"]["is_tight"]
     assert lms["losses"] == plain["losses"]
     assert lms.get("history") == plain.get("history")
     assert len(values(lms)) == len(values(plain)) > 20

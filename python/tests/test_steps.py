@@ -46,6 +46,15 @@ def test_a_budget_below_the_floor():
     assert caught.value.report.floor == 8 << 20
 
 
+def test_a_plan_that_fits_only_as_predicted_is_warned_of():
+    step = tf_lms.function(lambda x: x + 1.0, gpu_memory="1GiB")
+    with pytest.warns(tf_lms.LMSWarning, match="may run out of memory: its plan fits only if all goes as predicted"):
+        step._tell(tf_lms.Report(data={"is_tight": True}, changed=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step._tell(tf_lms.Report(data={"is_tight": False}, changed=True))
+
+
 def compiled_inside():
     inner = tf.function(lambda x: x * 2.0, jit_compile=True)
     return lambda x: inner(x) + 1.0

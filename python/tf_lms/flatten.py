@@ -25,7 +25,7 @@ HANDS_ON = ("Identity", "Enter", "Switch")
 Sizes = Mapping[tuple[int, int], int]
 
 
-#: What marks the arguments of a function that lie on the GPU when it is called. Those of Keras' steps come from the host.
+#: What marks arguments that lie on the GPU when a function is called. Those of Keras' steps come from the host, and so all count here.
 ON_GPU = "_lms_argument"
 
 
