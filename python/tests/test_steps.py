@@ -99,6 +99,23 @@ def test_a_larger_batch_of_the_same_trace_is_planned_for_anew():
         assert len(step.reports) == planned
 
 
+def test_ops_that_name_functions_keep_them():
+    def step(x):
+        total = tf.data.Dataset.range(5).map(lambda i: tf.cast(i, tf.float32) * 2.0).reduce(0.0, lambda a, b: a + b)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x
+            for _ in range(6):
+                y = tf.sin(y) * y
+            loss = tf.reduce_sum(y)
+        return tape.gradient(loss, x) + total
+
+    lms = tf_lms.function(step, gpu_memory="6MiB", memory_ratio=1.0, strict=True)
+    x = tf.reshape(tf.range(2.0**18), [512, 512]) * 1e-5
+    assert (lms(x).numpy() == tf.function(step)(x).numpy()).all()
+    assert lms.report.changed
+
+
 def test_it_is_called_like_the_original():
     @tf_lms.function(gpu_memory="1GiB")
     def step(x, scale=2.0, *, shift=None):

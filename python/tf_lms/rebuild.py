@@ -24,7 +24,7 @@ def rebuild(concrete: Any, flat: Flat, rewritten: bytes) -> Any:
     kept = [node for node in graph_def.node if node.name not in gone]
     for node in kept:
         _forget(node, gone)
-    body = tf.compat.v1.GraphDef(versions=graph_def.versions)
+    body = tf.compat.v1.GraphDef(versions=graph_def.versions, library=graph_def.library)
     body.node.extend(kept)
 
     graph = private_hooks.new_function_graph("lms_step")
