@@ -52,11 +52,11 @@ def dataset(arrays, batch, partial=False):
         return tf.data.Dataset.from_tensor_slices(arrays).batch(batch, drop_remainder=not partial)
 
 
-def fit(model, data, budget, epochs=1, **options):
+def fit(model, data, budget, epochs=1, memory_ratio=1.0, **options):
     counting = Counted()
     callbacks = [counting]
     if budget:
-        callbacks.insert(0, tf_lms.LMS(gpu_memory=budget, memory_ratio=1.0, strict=True, **options))
+        callbacks.insert(0, tf_lms.LMS(gpu_memory=budget, memory_ratio=memory_ratio, strict=True, **options))
     history = model.fit(data, epochs=epochs, verbose=0, shuffle=False, callbacks=callbacks)
     report = callbacks[0].report if budget else None
     return {
@@ -215,7 +215,8 @@ def lstm(budget, partial=False):
     random = np.random.default_rng(3)
     count = 72 if partial else 64
     data = random.random((count, 16, 16), dtype="float32"), random.integers(0, 10, count).astype("int32")
-    return fit(model, dataset(data, 16, partial=partial), budget)
+    # On a busy machine peaks of loops were up to 7% more than predicted.
+    return fit(model, dataset(data, 16, partial=partial), budget, memory_ratio=0.9)
 
 
 def lstm_partial(budget):
