@@ -3,15 +3,36 @@
 //! It opens no TensorFlow, reads no environment and prints nothing. Where it works for long, other threads of Python run.
 
 mod errors;
+mod flattening;
 mod planning;
 
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use tf_lms::cost::DeviceProfile;
 use tf_lms::size::{Size, parse_size as parse};
 
 use errors::{Refusal, UsageError};
+use flattening::Flattened;
 use planning::{Planned, Task};
+
+/// What `flatten` returns, as Python gets it.
+type FlatParts<'py> = (Bound<'py, PyBytes>, Vec<String>, Vec<String>, String, Vec<(String, String, String)>);
+
+/// Makes a function of a GraphDef's library flat: `(graph, arguments, returns, train_op, kept)`.
+///
+/// `graph` is a GraphDef, binary; arguments and returns are nodes of it; `kept` has `(node, function, why)` of each call that stays.
+#[pyfunction]
+fn flatten<'py>(
+    py: Python<'py>,
+    name: &str,
+    graph: PyBackedBytes,
+    function: &str,
+) -> PyResult<FlatParts<'py>> {
+    let flat = py.detach(move || flattening::flatten(name, &graph, function)).map_err(Refusal::into_py)?;
+    let Flattened { graph, arguments, returns, train_op, kept } = flat;
+    Ok((PyBytes::new(py, &graph), arguments, returns, train_op, kept))
+}
 
 /// Looks for a plan: `(plan, report, chart)`.
 ///
@@ -58,6 +79,7 @@ fn profile_names() -> Vec<&'static str> {
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(flatten, module)?)?;
     module.add_function(wrap_pyfunction!(plan, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite, module)?)?;
     module.add_function(wrap_pyfunction!(least_memory, module)?)?;

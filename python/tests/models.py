@@ -39,6 +39,16 @@ def nested(size=32):
     return keras.Model(images, L.Dense(10)(L.GlobalAveragePooling2D()(x)), name="nested")
 
 
+def recurrent(steps=16, features=16, width=128, units=24):
+    """Layers over each step of a sequence, and an LSTM, whose loops keep lists of tensors."""
+    inputs = keras.Input((steps, features))
+    x = inputs
+    for _ in range(4):
+        x = L.Dense(width, activation="gelu")(x)
+    x = L.LSTM(units, use_cudnn=False)(x)
+    return keras.Model(inputs, L.Dense(10)(x), name="recurrent")
+
+
 def crossentropy():
     return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 

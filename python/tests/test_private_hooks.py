@@ -26,14 +26,15 @@ def test_captures_and_the_types_of_variables():
     assert sorted(known is None for known in types) == [False, True]
 
 
-def test_calls_are_inlined():
+def test_functions_come_with_all_that_they_call_and_with_shapes():
     inner = tf.function(lambda x: x * 2.0)
     concrete = tf.function(lambda x: inner(x) + 1.0).get_concrete_function(tf.TensorSpec([2]))
-    graph_def = concrete.graph.as_graph_def()
-    assert graph_def.library.function
-    inlined = private_hooks.inline(concrete, graph_def, [tensor.name for tensor in concrete.inputs + concrete.outputs])
-    assert not any("PartitionedCall" in node.op for node in inlined.node)
-    assert any(node.op == "Mul" for node in inlined.node)
+    library, name = private_hooks.library(concrete)
+    functions = {function.signature.name: function for function in library.library.function}
+    assert len(functions) == 2 and name in functions
+    ops = [node for function in functions.values() for node in function.node_def if node.op in ("Mul", "AddV2")]
+    assert len(ops) == 2
+    assert all([dim.size for dim in node.attr["_output_shapes"].list.shape[0].dim] == [2] for node in ops)
 
 
 def test_functions_are_called_without_what_decides_about_the_last_bit():

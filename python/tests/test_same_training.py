@@ -13,6 +13,8 @@ CASES = {
     "function": "8MiB",
     "recomputed": "5MiB",
     "functions": "5MiB",
+    "lstm": "2200KiB",
+    "lstm_partial": "2200KiB",
     "mirrored": "3MiB",
 }
 
@@ -34,6 +36,8 @@ def test_everything_is_the_same(case, trained):
     both = trained(case, "both", "1GiB", CASES[case])
     plain, lms = both["plain"], both["lms"]
     assert lms["report"]["changed"]
+    # A tight plan runs out of memory in some runs, on a machine that does other things too.
+    assert not lms["report"]["is_tight"]
     assert lms["losses"] == plain["losses"]
     assert lms.get("history") == plain.get("history")
     assert len(values(lms)) == len(values(plain)) > 20
@@ -64,7 +68,17 @@ def test_the_peak_is_as_predicted(case, trained):
     assert plain["batches"][2][0]["peak"] == pytest.approx(device["peak_before"], rel=0.05)
 
 
-@of(["cnn", "mirrored"])
+@of(["lstm", "lstm_partial"])
+def test_the_peak_of_loops_is_nearly_as_predicted(case, trained):
+    """When lists grow, and when copies end meanwhile, differs from run to run: from 8% less to 7% more was seen."""
+    lms = trained(case, "lms", CASES[case], CASES[case])
+    [device] = lms["report"]["devices"]
+    assert lms["batches"][2][0]["peak"] == pytest.approx(device["peak_after"], rel=0.12)
+    plain = trained(case, "both", "1GiB", CASES[case])["plain"]
+    assert plain["batches"][2][0]["peak"] == pytest.approx(device["peak_before"], rel=0.05)
+
+
+@of(["cnn", "lstm", "mirrored"])
 def test_it_trains_where_the_original_runs_out(case, trained):
     memory = CASES[case]
     assert "out_of_memory" in trained(case, "plain", memory, memory)

@@ -46,6 +46,15 @@ def test_a_budget_below_the_floor():
     assert caught.value.report.floor == 8 << 20
 
 
+def test_a_plan_that_fits_only_as_predicted_is_warned_of():
+    step = tf_lms.function(lambda x: x + 1.0, gpu_memory="1GiB")
+    with pytest.warns(tf_lms.LMSWarning, match="may run out of memory: its plan fits only if all goes as predicted"):
+        step._tell(tf_lms.Report(data={"is_tight": True}, changed=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step._tell(tf_lms.Report(data={"is_tight": False}, changed=True))
+
+
 def compiled_inside():
     inner = tf.function(lambda x: x * 2.0, jit_compile=True)
     return lambda x: inner(x) + 1.0
@@ -88,6 +97,23 @@ def test_a_larger_batch_of_the_same_trace_is_planned_for_anew():
     for size, planned in ((2, 1), (1, 1), (5, 2), (4, 2)):
         assert float(step(tf.ones([size]))) == size
         assert len(step.reports) == planned
+
+
+def test_ops_that_name_functions_keep_them():
+    def step(x):
+        total = tf.data.Dataset.range(5).map(lambda i: tf.cast(i, tf.float32) * 2.0).reduce(0.0, lambda a, b: a + b)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x
+            for _ in range(6):
+                y = tf.sin(y) * y
+            loss = tf.reduce_sum(y)
+        return tape.gradient(loss, x) + total
+
+    lms = tf_lms.function(step, gpu_memory="6MiB", memory_ratio=1.0, strict=True)
+    x = tf.reshape(tf.range(2.0**18), [512, 512]) * 1e-5
+    assert (lms(x).numpy() == tf.function(step)(x).numpy()).all()
+    assert lms.report.changed
 
 
 def test_it_is_called_like_the_original():
@@ -166,7 +192,7 @@ def test_the_least_memory():
 
 
 def test_reports_are_shown_in_notebooks():
-    report = tf_lms.predict(sequential(), "2MiB", data=DATA, batch_size=16)
+    report = tf_lms.predict(sequential(), "1500KiB", data=DATA, batch_size=16)
     shown = report._repr_html_()
     assert "<svg" in shown and "<table>" in shown and "fits with swapping" in shown
     assert json.loads(report.to_json())["devices"][0]["peak_before"] == report.peak_before

@@ -8,11 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from . import private_hooks
+from . import _native, private_hooks
 from .errors import CannotRewrite
-
-#: The op that a step is run for: behind all that the function returns and does.
-TRAIN_OP = "lms_train_step"
+from .shapes import with_loop_shapes, with_shapes
 
 #: Where a program's own devices are.
 LOCAL_TASK = "/job:localhost/replica:0/task:0"
@@ -20,8 +18,15 @@ LOCAL_TASK = "/job:localhost/replica:0/task:0"
 #: What works on variables of the host.
 HOST = "/device:CPU:0"
 
+#: Ops that lead a handle into branches and loops.
+HANDS_ON = ("Identity", "Enter", "Switch")
+
 #: Sizes that a trace leaves open: of which argument, in which dimension, how large.
 Sizes = Mapping[tuple[int, int], int]
+
+
+#: What marks arguments that lie on the GPU when a function is called. Those of Keras' steps come from the host, and so all count here.
+ON_GPU = "_lms_argument"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,16 +35,16 @@ class Flat:
 
     Attributes:
         graph: the GraphDef; arguments are placeholders, captured variables ops that hold them.
-        arguments: the ops of the arguments, in their order.
-        captures: the ops of what was captured, each with the tensor outside.
-        outputs: the tensors that are returned, in their order.
+        inputs: of each tensor inside the function that stands for an argument or for what it captured, by name, the op that does so here.
+        outputs: the ops of what is returned, in their order.
+        train_op: the op that a step is run for: behind all that the function returns and does.
         variable_bytes: what the captured variables take on each device, in bytes.
     """
 
     graph: Any
-    arguments: list[str]
-    captures: list[tuple[str, Any]]
+    inputs: dict[str, str]
     outputs: list[str]
+    train_op: str
     variable_bytes: dict[str, int]
 
 
@@ -75,39 +80,45 @@ def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False) -> Flat:
         weights_come: whether a plan decides when variables that are on the host come to the GPU. If not, they come when the step begins.
 
     Raises:
-        CannotRewrite: if a function that it calls stays a call.
+        CannotRewrite: if a function that it calls stays a call, or one cannot be made flat.
     """
-    graph_def = concrete.graph.as_graph_def(add_shapes=True)
-    arguments = [tensor.op.name for tensor in argument_tensors(concrete)]
-    outputs = [tensor.name for tensor in concrete.outputs]
-    controls = [op.name for op in concrete.graph.control_outputs]
-    # Before inlining, which makes "^call" the ends of all that the body does.
-    train = graph_def.node.add(name=TRAIN_OP, op="NoOp")
-    train.input.extend(dict.fromkeys("^" + name for name in controls + [output.split(":")[0] for output in outputs]))
     handles = _Handles(concrete, weights_come)
-    if graph_def.library.function:
-        fetches = [tensor.name for tensor in concrete.inputs + concrete.outputs] + [TRAIN_OP]
-        graph_def = private_hooks.inline(concrete, graph_def, fetches)
-        _drop_lost_colocations(graph_def)
-        handles.put_into(graph_def)
-        graph_def = with_shapes(graph_def)
-        _check_calls(graph_def)
-    _bypass_identities(graph_def, {output.split(":")[0] for output in outputs})
-    if sizes:
-        placeholders = {node.name: node for node in graph_def.node if node.op == "Placeholder"}
-        for (number, dimension), size in sizes.items():
-            if arguments[number] in placeholders:
-                placeholders[arguments[number]].attr["shape"].shape.dim[dimension].size = size
-        handles.put_into(graph_def)
-        graph_def = with_shapes(graph_def)
-    handles.put_into(graph_def)
+    graph_def, function = private_hooks.library(concrete)
+    _add_call(graph_def, function, concrete, handles)
+    content, inputs, outputs, train_op, kept = _native.flatten("the step", graph_def.SerializeToString(), function)
+    for call in kept:
+        raise CannotRewrite(_why(*call))
+    graph_def = tf.compat.v1.GraphDef.FromString(content)
+    _bypass_identities(graph_def)
+    by_name = {node.name: node for node in graph_def.node}
+    for name in inputs:
+        by_name[name].attr.pop(ON_GPU, None)
+    for (number, dimension), size in sizes.items():
+        by_name[inputs[number]].attr["shape"].shape.dim[dimension].size = size
+    graph_def = with_loop_shapes(graph_def) if sizes else with_shapes(graph_def)
+    handles.place_readers(graph_def)
     for node in graph_def.node:
         # Strategies name devices in full, and variables' are cut short: both are of this process.
         node.device = node.device.removeprefix(LOCAL_TASK)
         if "_gradient_op_type" in node.attr:
             # Whose gradient is whose: numbered through the whole program, and done with.
             del node.attr["_gradient_op_type"]
-    return Flat(graph_def, arguments, handles.named, outputs, handles.variable_bytes)
+    named = dict(zip((tensor.name for tensor in concrete.inputs), inputs, strict=True))
+    return Flat(graph_def, named, outputs, train_op, handles.variable_bytes)
+
+
+def _add_call(graph_def: Any, function: str, concrete: Any, handles: _Handles) -> None:
+    """Adds a call of the function, which says what its arguments are: placeholders, and ops that hold variables."""
+    call = graph_def.node.add(name=function, op="StatefulPartitionedCall")
+    call.attr["f"].func.name = function
+    for number, tensor in enumerate(concrete.inputs):
+        node = graph_def.node.add(name=f"{function}/{number}", op="Placeholder")
+        call.input.append(node.name)
+        call.attr["Tin"].list.type.append(tensor.dtype.as_datatype_enum)
+        if not handles.hold(node, tensor.op.name):
+            node.attr["dtype"].type = tensor.dtype.as_datatype_enum
+            node.attr["shape"].shape.CopyFrom(tensor.shape.as_proto())
+    call.attr["Tout"].list.type.extend(tensor.dtype.as_datatype_enum for tensor in concrete.outputs)
 
 
 class _Handles:
@@ -115,11 +126,10 @@ class _Handles:
 
     def __init__(self, concrete: Any, weights_come: bool) -> None:
         pairs = private_hooks.captures(concrete)
-        self.named = [(internal.op.name, external) for external, internal in pairs]
         self.types = {
             internal.op.name: private_hooks.variable_type(external) for external, internal in pairs if external.dtype == tf.resource
         }
-        self.devices = {name: _local(getattr(external, "device", "") or "") for name, external in self.named}
+        self.devices = {internal.op.name: _local(getattr(external, "device", "") or "") for external, internal in pairs}
         if weights_come:
             # The plan says which of them are there, as it would of variables of the GPU.
             self.devices = dict.fromkeys(self.devices, "")
@@ -130,38 +140,47 @@ class _Handles:
                 size = (tf.TensorShape(known[1]).num_elements() or 0) * tf.as_dtype(known[0]).size
                 self.variable_bytes[self.devices[name]] = self.variable_bytes.get(self.devices[name], 0) + size
 
-    def put_into(self, graph_def: Any) -> None:
-        """Makes ops that hold variables of the placeholders for their handles."""
+    def hold(self, node: Any, name: str) -> bool:
+        """Makes an op that holds the variable of what stands for a handle in a function; False if there is none."""
+        known = self.types.get(name)
+        if known is None:
+            return False
+        node.op = "VarHandleOp"
+        # Plans name ops: their names are to be the same in each process.
+        node.name = name
+        node.attr["dtype"].type = known[0]
+        node.attr["shape"].shape.CopyFrom(known[1])
+        node.attr["container"].s = b""
+        node.attr["shared_name"].s = name.encode()
+        node.attr["_output_shapes"].list.shape.add()
+        device = self.devices[name]
+        # With one GPU most variables are there, and no op of the step says so either.
+        node.device = device if self.several or "CPU" in device else ""
+        return True
+
+    def place_readers(self, graph_def: Any) -> None:
+        """Places what works on variables of the host there."""
+        on_host = {node.name for node in graph_def.node if node.op == "VarHandleOp" and "CPU" in node.device}
+        if not on_host:
+            return
         for node in graph_def.node:
-            known = self.types.get(node.name)
-            if known is None or node.op != "Placeholder":
-                continue
-            node.op = "VarHandleOp"
-            node.ClearField("attr")
-            node.attr["dtype"].type = known[0]
-            node.attr["shape"].shape.CopyFrom(known[1])
-            node.attr["container"].s = b""
-            node.attr["shared_name"].s = node.name.encode()
-            device = self.devices[node.name]
-            # With one GPU most variables are there, and no op of the step says so either.
-            node.device = device if self.several or "CPU" in device else ""
-        on_host = {name for name, device in self.devices.items() if "CPU" in device and self.types.get(name)}
-        for node in graph_def.node:
-            # What works on a variable is where that is.
-            if not node.device and any(name.split(":")[0] in on_host for name in node.input if not name.startswith("^")):
+            read = any(name.split(":")[0] in on_host for name in node.input if not name.startswith("^"))
+            if not node.device and read:
                 node.device = HOST
+            if read and node.op in HANDS_ON:
+                on_host.add(node.name)
 
 
 def _local(device: str) -> str:
     return device[device.index("/device:") :] if "/device:" in device else ""
 
 
-def _bypass_identities(graph_def: Any, kept: set[str]) -> None:
+def _bypass_identities(graph_def: Any) -> None:
     """Takes out ops that pass several tensors on, as TensorFlow's optimizer does before it runs a step.
 
     Custom gradients and optimizers leave them. They would have all of the tensors wait for the last one, and stay in memory meanwhile.
     """
-    passed = {node.name: list(node.input) for node in graph_def.node if node.op == "IdentityN" and node.name not in kept}
+    passed = {node.name: list(node.input) for node in graph_def.node if node.op == "IdentityN"}
 
     def source(name: str) -> str:
         while name.split(":", maxsplit=1)[0] in passed:
@@ -191,14 +210,6 @@ def _bypass_identities(graph_def: Any, kept: set[str]) -> None:
     graph_def.node.extend(remaining)
 
 
-def _drop_lost_colocations(graph_def: Any) -> None:
-    """Inlining leaves colocations with nodes that are gone."""
-    names = {node.name for node in graph_def.node}
-    for node in graph_def.node:
-        if "_class" in node.attr:
-            keep_colocations(node, names)
-
-
 def keep_colocations(node: Any, names: Any) -> None:
     """Drops a node's colocations with others than these."""
     kept = [value for value in node.attr["_class"].list.s if value.decode().removeprefix("loc:@") in names]
@@ -207,21 +218,7 @@ def keep_colocations(node: Any, names: Any) -> None:
         node.attr["_class"].list.s.extend(kept)
 
 
-def with_shapes(graph_def: Any) -> Any:
-    """The graph with the shapes that TensorFlow infers in it."""
-    for node in graph_def.node:
-        if "_output_shapes" in node.attr:
-            del node.attr["_output_shapes"]
-    graph = tf.Graph()
-    private_hooks.import_into(graph, graph_def, {})
-    return graph.as_graph_def(add_shapes=True)
-
-
-def _check_calls(graph_def: Any) -> None:
-    functions = {function.signature.name for function in graph_def.library.function}
-    for node in graph_def.node:
-        called = node.op if node.op in functions else node.attr["f"].func.name if node.op.endswith("PartitionedCall") else None
-        if called is None:
-            continue
-        why = "which XLA must compile: leave jit_compile=True out there" if "_XlaMustCompile" in node.attr else "which cannot be inlined"
-        raise CannotRewrite(f"the step calls {called} (op {node.name}), {why}")
+def _why(node: str, function: str, why: str) -> str:
+    """Why a call that stays one op is in the way."""
+    what = "which XLA must compile: leave jit_compile=True out there" if "XLA" in why else f"which stays a call: {why}"
+    return f"the step calls {function} (op {node}), {what}"

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from . import _native, devices, private_hooks
 from .errors import CannotRewrite, UsageError
-from .flatten import TRAIN_OP, flatten, open_sizes
+from .flatten import flatten, open_sizes
 from .options import LEAST_MEMORY, Memory, Options
 from .planning import Task, look
 from .report import Report
@@ -176,7 +176,7 @@ class _Subject:
         task = Task(
             graph=flat.graph.SerializeToString(deterministic=True),
             name=self.name,
-            train_ops=(TRAIN_OP,),
+            train_ops=(flat.train_op,),
             memory_bytes=available.for_step,
             profile=devices.profile(self.options),
             memory_ratio=self.options.memory_ratio,

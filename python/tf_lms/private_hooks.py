@@ -125,26 +125,12 @@ def variable_type(handle: Any) -> tuple[int, Any] | None:
     return data.shape_and_type[0].dtype, data.shape_and_type[0].shape
 
 
-def inline(concrete: Any, graph_def: Any, fetches: Sequence[str]) -> Any:
-    """The graph with the bodies of the functions that it calls in the places of the calls, as Grappler puts them."""
-    from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
-    from tensorflow.python.grappler import tf_optimizer
-    from tensorflow.python.training.saver import export_meta_graph
-
-    for function in graph_def.library.function:
-        # Chooses among implementations by the device; there is one that is known to be run.
-        if "api_implements" in function.attr:
-            del function.attr["api_implements"]
-    meta_graph = export_meta_graph(graph_def=graph_def, graph=concrete.graph)
-    for key in list(meta_graph.collection_def):
-        del meta_graph.collection_def[key]
-    meta_graph.collection_def["train_op"].node_list.value.extend(fetches)
-    config = config_pb2.ConfigProto()
-    rewrites = config.graph_options.rewrite_options
-    rewrites.min_graph_nodes = -1
-    rewrites.optimizers.append("function")
-    rewrites.function_optimization = rewriter_config_pb2.RewriterConfig.AGGRESSIVE
-    return tf_optimizer.OptimizeGraph(config, meta_graph)
+def library(concrete: Any) -> tuple[Any, str]:
+    """A function with all that it calls, as the library of a GraphDef, with the shapes of their tensors; and its name there."""
+    graph = tf.Graph()
+    concrete.add_to_graph(graph)
+    graph_def = graph.as_graph_def(add_shapes=True)
+    return graph_def, concrete.function_def.signature.name
 
 
 def import_into(graph: Any, graph_def: Any, input_map: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from . import private_hooks
-from .flatten import TRAIN_OP, Flat, argument_tensors, keep_colocations
+from .flatten import Flat, argument_tensors, keep_colocations
 
 
 def rebuild(concrete: Any, flat: Flat, rewritten: bytes) -> Any:
@@ -20,7 +20,7 @@ def rebuild(concrete: Any, flat: Flat, rewritten: bytes) -> Any:
     """
     graph_def = tf.compat.v1.GraphDef.FromString(rewritten)
     deferred = private_hooks.deferred_captures(concrete)
-    gone = {name for name, _ in flat.captures} | set(flat.arguments) | {internal.op.name for _, _, internal in deferred}
+    gone = set(flat.inputs.values())
     kept = [node for node in graph_def.node if node.name not in gone]
     for node in kept:
         _forget(node, gone)
@@ -32,20 +32,20 @@ def rebuild(concrete: Any, flat: Flat, rewritten: bytes) -> Any:
     tensors: dict[str, Any] = {}
     with graph.as_default():
         for original in argument_tensors(concrete):
-            placeholder = tf.compat.v1.placeholder(original.dtype, original.shape, name=original.op.name)
+            name = flat.inputs[original.name]
+            placeholder = tf.compat.v1.placeholder(original.dtype, original.shape, name=name)
             inputs.append(placeholder)
-            tensors[original.name] = placeholder
+            tensors[f"{name}:0"] = placeholder
         graph.inputs = list(inputs)
-        for number, (name, external) in enumerate(flat.captures):
+        for number, (external, internal) in enumerate(private_hooks.captures(concrete)):
             # Not under its own name: "a/b/resource" taken first would make the op "a/b" come out as "a/b_1".
-            captured = graph.capture(external, name=f"lms_capture_{number}")
-            tensors[f"{name}:0"] = captured
+            tensors[f"{flat.inputs[internal.name]}:0"] = graph.capture(external, name=f"lms_capture_{number}")
         for key, ask, internal in deferred:
-            tensors[internal.name] = private_hooks.capture_deferred(graph, key, ask, internal)
+            tensors[f"{flat.inputs[internal.name]}:0"] = private_hooks.capture_deferred(graph, key, ask, internal)
     read = {name if ":" in name else f"{name}:0" for node in kept for name in node.input if not name.startswith("^")}
     private_hooks.import_into(graph, body, {name: tensor for name, tensor in tensors.items() if name in read})
-    outputs = [tensors[name] if name in tensors else graph.get_tensor_by_name(name) for name in flat.outputs]
-    return private_hooks.function_like(concrete, graph, list(graph.inputs), outputs, [graph.get_operation_by_name(TRAIN_OP)])
+    outputs = [graph.get_operation_by_name(name).outputs[0] for name in flat.outputs]
+    return private_hooks.function_like(concrete, graph, list(graph.inputs), outputs, [graph.get_operation_by_name(flat.train_op)])
 
 
 def _forget(node: Any, gone: set[str]) -> None:

@@ -44,6 +44,11 @@ class Report:
         return self.verdict in ("fits", "fits_with_swapping")
 
     @property
+    def is_tight(self) -> bool:
+        """Whether the plan fits only in the order, and with copies as fast, as predicted. Where something else computes too, it may not."""
+        return bool(self.data.get("is_tight", False))
+
+    @property
     def devices(self) -> list[dict[str, Any]]:
         """What holds for each GPU, in bytes. Peaks and memories are those of the whole GPU, `other_bytes` included."""
         devices = []

@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from . import devices, private_hooks
 from .errors import CannotRewrite, LMSError, UsageError
-from .flatten import with_shapes
 from .log import say, warn
 from .options import Options
 from .planning import Task, plan
 from .report import Report
+from .shapes import with_loop_shapes
 
 
 class LMSHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
@@ -130,7 +130,7 @@ def sized(graph: Any, batch_size: int | None) -> Any:
         if dimensions and dimensions[0].size == -1:
             dimensions[0].size = batch_size
             is_open = True
-    return with_shapes(graph_def) if is_open else graph_def
+    return with_loop_shapes(graph_def) if is_open else graph_def
 
 
 def change(graph: Any, before: Any, after: Any) -> None:

@@ -85,7 +85,7 @@ class Step:
         task = Task(
             graph=flat.graph.SerializeToString(deterministic=True),
             name=self.name,
-            train_ops=(_train_op(),),
+            train_ops=(flat.train_op,),
             memory_bytes=available.for_step,
             profile=devices.profile(options),
             memory_ratio=options.memory_ratio,
@@ -163,14 +163,10 @@ class Step:
             if getattr(self.traced, "_jit_compile", None):
                 say_once(f"{self.name} is no longer compiled by XLA, which would ignore the swaps")
             say(f"{self.name}: " + ", ".join(f"{label} {text}" for label, text in report.rows() if label != "note"))
+            if report.is_tight:
+                warn(f"{self.name} may run out of memory: its plan fits only if all goes as predicted; give more memory or a smaller batch")
         else:
             say(f"{self.name} fits as it is, and is not changed: " + ", ".join(f"{label} {text}" for label, text in report.rows()[1:]))
-
-
-def _train_op() -> str:
-    from .flatten import TRAIN_OP
-
-    return TRAIN_OP
 
 
 def _largest(sizes: Sizes, several: list[_Planned]) -> Sizes:

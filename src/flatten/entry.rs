@@ -24,12 +24,16 @@ pub enum Entry<'e> {
 ///
 /// # Errors
 ///
-/// If what was asked for is not there, or more than one signature would do.
+/// If what was asked for is not there or updates no variable, or more than one signature would do.
 pub fn find_entry(model: &Model, entry: Entry<'_>) -> Result<Option<String>, FlattenError> {
     let functions = model.functions()?;
+    let training = |function: String| match updating(model, &functions).contains(&function) {
+        true => Ok(Some(function)),
+        false => Err(FlattenError::NoEffect { function }),
+    };
     if let Entry::Function(name) = entry {
         if functions.iter().any(|function| function.signature.name == name) {
-            return Ok(Some(name.to_string()));
+            return training(name.to_string());
         }
         let choices = functions.iter().map(|function| function.signature.name.clone()).collect();
         return Err(FlattenError::NoFunction { name: name.to_string(), choices });
@@ -40,9 +44,8 @@ pub fn find_entry(model: &Model, entry: Entry<'_>) -> Result<Option<String>, Fla
             let choices = signatures.into_keys().collect();
             return Err(FlattenError::NoSignature { name: name.to_string(), choices });
         };
-        return called(model, signature)
-            .map(Some)
-            .map_err(|what| FlattenError::NotACall { name: name.to_string(), what });
+        let not_a_call = |what| FlattenError::NotACall { name: name.to_string(), what };
+        return called(model, signature).map_err(not_a_call).and_then(training);
     }
     let updating = updating(model, &functions);
     let mut found: Vec<(String, String)> = Vec::new();

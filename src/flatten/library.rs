@@ -306,8 +306,9 @@ impl<'a> Library<'a> {
             frames.iter().any(says) || own.attr(attr) == Some(Attr::Bool(true))
         };
         let stays = match () {
-            () if marked("_noinline") => Some("it is marked as not to be inlined"),
+            // Such functions are mostly marked as not to be inlined too, and this says more.
             () if marked("_XlaMustCompile") => Some("XLA compiles it"),
+            () if marked("_noinline") => Some("it is marked as not to be inlined"),
             () => None,
         };
         Ok(Some(Call { callees, kind, stays, attrs, is_awaited: false }))

@@ -40,7 +40,6 @@ pub use parts::KeptCall;
 pub use write_back::{ORIGINAL_PREFIX, original_functions, restored, write_back};
 
 use emit::Emitter;
-use entry::updating;
 use expand::Expansion;
 use library::Library;
 use parts::{FlatNode, Made, MadeInput};
@@ -83,9 +82,6 @@ pub fn flatten(model: &Model, registry: &OpRegistry, function: &str) -> Result<F
     })?;
     let order = library.read(root)?;
     let mut expansion = Expansion::of(&library, root, &order)?;
-    if !updating(model, &functions).contains(function) {
-        return Err(FlattenError::NoEffect { function: function.to_string() });
-    }
     let meta_graph = model.meta_graph()?;
     let arguments = arguments::make(&mut expansion, model, meta_graph.as_ref())?;
     let (returns, train_step) = add_ends(&mut expansion);

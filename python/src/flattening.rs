@@ -1,0 +1,40 @@
+//! A traced function as a flat graph: the library's way, without Python.
+
+use pyo3::pybacked::PyBackedBytes;
+use tf_lms::flatten::flatten as flat_of;
+use tf_lms::format::{Model, ReadOptions};
+use tf_lms::ops::OpRegistry;
+use tf_lms::proto::tensorflow::OpList;
+
+use crate::errors::Refusal;
+
+/// A function made flat.
+pub struct Flattened {
+    /// A GraphDef, binary.
+    pub graph: Vec<u8>,
+    /// The node of each argument.
+    pub arguments: Vec<String>,
+    /// The node of each return.
+    pub returns: Vec<String>,
+    /// The op that a step is run for.
+    pub train_op: String,
+    /// The calls that stay one op: the op, the function, and why.
+    pub kept: Vec<(String, String, String)>,
+}
+
+/// Makes a function of a GraphDef's library flat. What its arguments are is told by a call of it at the graph's top level.
+pub fn flatten(name: &str, graph: &PyBackedBytes, function: &str) -> Result<Flattened, Refusal> {
+    let model = Model::from_bytes(name, graph.to_vec(), &ReadOptions::default())?;
+    let signatures = model.functions()?.into_iter().map(|function| function.signature);
+    let registry = OpRegistry::with_extra(&OpList { op: signatures.collect() });
+    let flat = flat_of(&model, &registry, function).map_err(|error| Refusal::Other(error.to_string()))?;
+    let nodes = |named: Vec<(String, String)>| named.into_iter().map(|(node, _)| node).collect();
+    let kept = flat.kept.into_iter().map(|call| (call.node, call.function, call.why.to_string()));
+    Ok(Flattened {
+        graph: flat.model.graph_def().to_vec(),
+        arguments: nodes(flat.arguments),
+        returns: nodes(flat.returns),
+        train_op: flat.train_step,
+        kept: kept.collect(),
+    })
+}
