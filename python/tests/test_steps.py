@@ -46,6 +46,19 @@ def test_a_budget_below_the_floor():
     assert caught.value.report.floor == 8 << 20
 
 
+def test_what_may_fit_without_a_margin_runs_as_it_is():
+    def step(**options):
+        # Two matrices of 4 MiB and their product at the same time: nothing can leave.
+        return tf_lms.function(lambda x: tf.matmul(x, x), memory_ratio=0.5, gpu_memory="12MiB", **options)
+
+    made = step()
+    with pytest.warns(tf_lms.LMSWarning, match=r"runs as it is, without large model support: .*fits into 12.00 MiB with no plan"):
+        assert made(tf.ones([1024, 1024])).shape == (1024, 1024)
+    assert "with no plan that was found" in made.report.original
+    with pytest.raises(tf_lms.DoesNotFit):
+        step(strict=True)(tf.ones([1024, 1024]))
+
+
 def test_a_plan_that_fits_only_as_predicted_is_warned_of():
     step = tf_lms.function(lambda x: x + 1.0, gpu_memory="1GiB")
     with pytest.warns(tf_lms.LMSWarning, match="may run out of memory: its plan fits only if all goes as predicted"):

@@ -22,9 +22,13 @@ class CannotRewrite(LMSError):
 
 
 class DoesNotFit(LMSError):
-    """No plan was found with which the step fits. `report` has the peaks and what no plan gets below."""
+    """No plan was found with which the step fits. `report` has the peaks and what no plan gets below.
+
+    `may_fit` says whether its peak as it is, as predicted, is within the memory, only without a margin.
+    """
 
     report: object = None
+    may_fit: bool = False
 
 
 class UnsupportedVersion(LMSError):

@@ -77,6 +77,8 @@ def plan(task: Task) -> tuple[bytes | None, Report]:
             f"plan gets below {_native.format_size(report.floor)}; give more memory, or make the batch or the model smaller"
         )
         error.report = report
+        devices = zip(task.memory_bytes, report.devices, strict=False)
+        error.may_fit = all(device["peak_before"] <= memory for memory, device in devices)
         raise error
     if found is None:
         return None, report

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from . import devices, private_hooks
-from .errors import AlreadyRewritten, CannotRewrite, LMSError, UsageError
+from .errors import AlreadyRewritten, CannotRewrite, DoesNotFit, LMSError, UsageError
 from .flatten import Flat, Sizes, argument_tensors, flatten, open_sizes
 from .log import say, say_once, warn
 from .options import Options
@@ -135,7 +135,8 @@ class Step:
         except UsageError:
             raise
         except LMSError as error:
-            if self._options.strict or not isinstance(error, CannotRewrite):
+            goes_on = isinstance(error, CannotRewrite) or (isinstance(error, DoesNotFit) and error.may_fit)
+            if self._options.strict or not goes_on:
                 raise
             return self._fall_back(concrete, sizes, error)
         except Exception as error:  # whatever TensorFlow says to a graph that nobody has seen: training goes on
@@ -225,7 +226,8 @@ def function(
     Raises:
         UsageError: if an argument cannot be meant.
         AlreadyRewritten: if `func` is a `Step`.
-        DoesNotFit: when the step is called, if no plan was found.
+        DoesNotFit: when the step is called, if no plan was found; a step that may fit without a margin runs as it is, with a warning,
+            unless `strict` is set.
         CannotRewrite: then, if it cannot be rewritten and `strict` is set.
     """
     options = Options(gpu_memory, memory_ratio, batch_size, device_profile, exact, strict, swap_weights, cache_dir)
