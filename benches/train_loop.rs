@@ -10,8 +10,6 @@ mod args;
 mod checkpoint;
 #[path = "../src/bin/lms-train/cluster_args.rs"]
 mod cluster_args;
-#[path = "../src/bin/lms-train/interrupt.rs"]
-mod interrupt;
 #[path = "../src/bin/lms-train/job.rs"]
 mod job;
 #[path = "../src/bin/lms-train/listen.rs"]

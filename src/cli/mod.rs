@@ -3,6 +3,8 @@
 mod budget_args;
 mod exit;
 mod graph_args;
+#[cfg(feature = "tune")]
+pub mod interrupt;
 mod model_args;
 mod nvml;
 mod parallel_args;

@@ -10,7 +10,7 @@ use crate::plan::Analysis;
 use crate::plan::tflms::Parameters;
 use crate::simulate::Machine;
 use crate::tune::planned::Settings;
-use crate::tune::{Planned, Strategy, StrategyError, Tflms, accuracy};
+use crate::tune::{Planned, Progress, Strategy, StrategyError, Tflms, accuracy};
 
 /// The profile where nothing is said about the device.
 pub const DEFAULT_PROFILE: &str = "v100-pcie3";
@@ -37,6 +37,8 @@ pub struct Budget {
     pub parameters: Parameters,
     /// Where tensors go when they leave.
     pub host_device: Device,
+    /// How far the search for a plan has come, and a way to end it.
+    pub progress: Progress,
 }
 
 /// A strategy that looks for plans.
@@ -69,6 +71,7 @@ impl Budget {
             settings: Settings::default(),
             parameters: Parameters::default(),
             host_device: Device::parse(DEFAULT_HOST).expect("a device's name"),
+            progress: Progress::default(),
         }
     }
 
@@ -117,7 +120,10 @@ impl Budget {
         let fixed = self.parameters.clone();
         Ok(match planned {
             true if !is_known => return Err(StrategyError::UnknownStep.into()),
-            true => Box::new(Planned { settings: self.settings.clone(), fixed }),
+            true => {
+                let (settings, progress) = (self.settings.clone(), self.progress.clone());
+                Box::new(Planned { settings, fixed, progress })
+            }
             false => Box::new(Tflms::new(fixed)),
         })
     }

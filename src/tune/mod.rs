@@ -12,6 +12,7 @@ mod error;
 mod judge;
 mod least_memory;
 pub mod planned;
+mod progress;
 mod rank;
 mod tflms;
 
@@ -23,6 +24,7 @@ pub use error::StrategyError;
 pub use judge::Judge;
 pub use least_memory::{LeastMemory, first_guess, least_memory};
 pub use planned::Planned;
+pub use progress::Progress;
 pub use tflms::Tflms;
 
 use crate::graph::NodeId;

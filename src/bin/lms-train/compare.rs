@@ -7,11 +7,11 @@ use tf_lms::cli::Failure;
 use tf_lms::runtime::Tensor;
 
 use crate::args::Args;
-use crate::interrupt;
 use crate::job::Job;
 use crate::run::{self, Trained, Wishes};
 use crate::setup::Setup;
 use crate::tasks::print;
+use tf_lms::cli::interrupt;
 
 /// What the comparison found.
 #[derive(Debug, Serialize)]
@@ -49,7 +49,7 @@ struct VariableDifference {
 pub fn compare(args: &Args) -> anyhow::Result<()> {
     let setup = Setup::new(args)?;
     let job = Job::prepare(args)?;
-    interrupt::listen();
+    interrupt::listen("lms-train", "ending after this step");
     let wishes = Wishes { variables: true, ..Wishes::default() };
     let may_not_fit = Wishes { without_advice: true, ..wishes };
     let mut original = Trained::default();

@@ -8,7 +8,6 @@ mod compare;
 mod find_limit;
 mod gpus;
 mod inspect;
-mod interrupt;
 mod job;
 mod listen;
 mod measure_link;

@@ -9,8 +9,9 @@ use tf_lms::runtime::{Feed, Session, SessionError, Step, Tensor};
 use tf_lms::train::{HostMemory, SoftGpu, SoftGpuError};
 
 use crate::args::Args;
+use crate::checkpoint;
 use crate::run::{Context, Trained};
-use crate::{checkpoint, interrupt};
+use tf_lms::cli::interrupt;
 
 /// Runs all steps, and adds what they came to.
 pub fn run(

@@ -8,11 +8,12 @@ use tf_lms::format::write_file;
 use tf_lms::train::DeviceChoice;
 
 use crate::args::Args;
+use crate::inspect;
 use crate::job::Job;
 use crate::report::Report;
 use crate::run::{self, Wishes};
 use crate::setup::Setup;
-use crate::{inspect, interrupt};
+use tf_lms::cli::interrupt;
 
 /// Trains and reports.
 pub fn train(args: &mut Args) -> anyhow::Result<()> {
@@ -23,7 +24,7 @@ pub fn train(args: &mut Args) -> anyhow::Result<()> {
     let job = Job::prepare(args)?;
     if args.cluster.found.is_none() {
         // Of several workers one that ends before the others would stop them.
-        interrupt::listen();
+        interrupt::listen("lms-train", "ending after this step");
     }
     // Found out at the last step, it would cost the whole training.
     for path in [&args.trace, &args.profile].into_iter().flatten() {

@@ -11,6 +11,7 @@ mod output;
 mod report;
 mod scaled;
 mod tasks;
+mod waiting;
 
 use std::process::ExitCode;
 

@@ -21,6 +21,7 @@ use crate::explained::Explainer;
 use crate::given::Given;
 use crate::output::{print, write_plan};
 use crate::report::{Report, Verdict};
+use crate::waiting::Waiting;
 
 /// Finds or judges a plan, and reports.
 pub fn tune(args: &Args) -> anyhow::Result<()> {
@@ -36,6 +37,7 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
     let analysis = model.analyse(&graph, &args.graph.analysis())?;
     let mut budget = budget(args)?;
     let runs = steps(args, &analysis)?;
+    let waiting = Waiting::new(args, budget.progress.clone());
     if args.budget.wants_least() {
         budget.memory_bytes = vec![least(&model, &runs, &budget)?];
     }
@@ -54,6 +56,7 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
         let tuning = found.get(number).map(|fit| fit.tuning.clone());
         told.extend(job.tell(run, &graph, tuning)?);
     }
+    drop(waiting);
     conclude_all(args, &analysis, &budget, &told)
 }
 

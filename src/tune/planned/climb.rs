@@ -19,8 +19,8 @@ use super::decisions::{Decision, Gap, MOST_LEAD};
 use super::planner::{MadeRoom, Planner, Point};
 use super::search::{Reached, hash};
 use crate::plan::{Draft, guard_ref_variables};
-use crate::simulate::Outcome;
-use crate::tune::Judge;
+use crate::simulate::{OutOfMemory, Outcome};
+use crate::tune::{Judge, Progress};
 
 /// Gaps of buffers of less than this part of the budget are not decided by chance.
 const LEAST_PART: f64 = 1.0 / 1024.0;
@@ -60,7 +60,6 @@ struct Candidate {
 
 /// A plan that fits, with the first deviations.
 struct Tried {
-    hash: u64,
     point: Point,
     draft: Draft,
     outcome: Outcome,
@@ -103,7 +102,7 @@ impl<'a> Climb<'a> {
         let limits = Limits { most_seconds: f64::INFINITY, rounds: FIRST_ROUNDS, seen: &HashSet::new() };
         match attempt(judge, planner, point, limits).0 {
             Some(now) if !candidates.is_empty() => {
-                let seen = HashSet::from_iter([now.hash]);
+                let seen = HashSet::new();
                 Ok(Climb {
                     planner,
                     candidates,
@@ -120,14 +119,21 @@ impl<'a> Climb<'a> {
 
     /// Begins with the best plan again, and tries until so many steps were simulated and planned, with chance of this seed. The round may end
     /// before it is `whole_steps` long.
-    pub fn round(&mut self, judge: &mut Judge, seed: u64, (most_steps, whole_steps): (f64, f64)) {
+    pub fn round(
+        &mut self,
+        judge: &mut Judge,
+        seed: u64,
+        (most_steps, whole_steps): (f64, f64),
+        progress: &Progress,
+    ) {
         let mut rng = Rng::with_seed(seed);
         let before = judge.simulations();
         let mut tries = 0;
         loop {
             // A plan takes about as long to make as a step to simulate.
             let steps = f64::from(judge.simulations() - before + tries);
-            if steps >= most_steps {
+            progress.found(self.best.outcome.step_seconds);
+            if steps >= most_steps || progress.is_ending() {
                 return;
             }
             tries += AT_ONCE as u32;
@@ -269,19 +275,15 @@ fn attempt(
     let mut first = None;
     for _ in 0..limits.rounds {
         let Some((mut draft, residence)) = planner.plan(judge, &point) else { break };
-        let analysis = judge.outline().analysis();
-        if !analysis.ref_variables.all().is_empty() {
-            guard_ref_variables(analysis, &mut draft);
-        }
         let hash = hash(&draft);
         let is_first = first.is_none();
         if is_first && limits.seen.contains(&hash) {
             break;
         }
         first = first.or(Some(hash));
-        let shortage = match judge.judge_if(&draft, |outcome| outcome.step_seconds < limits.most_seconds) {
+        let shortage = match judged(judge, &mut draft, limits.most_seconds) {
             Ok(None) => break,
-            Ok(Some(outcome)) => return (Some(Tried { hash, point, draft, outcome }), first),
+            Ok(Some(outcome)) => return (Some(Tried { point, draft, outcome }), first),
             Err(shortage) => shortage,
         };
         // More room makes no step shorter.
@@ -294,4 +296,17 @@ fn attempt(
         }
     }
     (None, first)
+}
+
+/// What comes of a plan, if a step with it is shorter than this. Reads and updates of ref variables are in order in it then, which takes
+/// long to see to.
+fn judged(judge: &mut Judge, draft: &mut Draft, most_seconds: f64) -> Result<Option<Outcome>, OutOfMemory> {
+    let analysis = judge.outline().analysis();
+    let is_short = |outcome: &Outcome| outcome.step_seconds < most_seconds;
+    let judged = judge.judge_if(draft, is_short)?;
+    if judged.is_none() || analysis.ref_variables.all().is_empty() {
+        return Ok(judged);
+    }
+    guard_ref_variables(analysis, draft);
+    judge.judge_if(draft, is_short)
 }

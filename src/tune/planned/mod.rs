@@ -40,7 +40,7 @@ use std::num::NonZero;
 use serde::{Deserialize, Serialize};
 
 use super::rank::{self, Rank};
-use super::{Found, Judge, Strategy, StrategyError, Tflms};
+use super::{Found, Judge, Progress, Strategy, StrategyError, Tflms};
 use crate::graph::NodeId;
 use crate::plan::Draft;
 use crate::plan::tflms;
@@ -87,6 +87,8 @@ pub struct Planned {
     pub settings: Settings,
     /// Which tensors may leave, on which GPUs; what is given of the rest is for the search among thresholds.
     pub fixed: tflms::Parameters,
+    /// How far the search has come. Who ends it early gets another plan than those who do not.
+    pub progress: Progress,
 }
 
 /// What a plan is made with; found by trying.
@@ -181,14 +183,14 @@ impl Planned {
         let mut best: Option<Reached> = None;
         for &chains in kinds {
             let other = self.find_with(judge, planner_of, starts::grid(chains, recompute));
-            best = better(best, other);
+            best = self.better(best, other);
         }
         // What is found up to some effort is found with more of it too: whoever begins something here goes on with it the same way.
         let second_steps = OPS_PER_SECOND * kinds.len() as f64 / natural.step_ops().max(1) as f64;
         let mut left_seconds = self.settings.effort_seconds - 1.0;
         let mut round_seconds = 1.0;
         for round in 1.. {
-            if left_seconds <= 0.0 {
+            if left_seconds <= 0.0 || self.is_ending(best.as_ref()) {
                 break;
             }
             if let Some(from) = best.take() {
@@ -196,7 +198,7 @@ impl Planned {
                 let steps = (left_seconds.min(round_seconds) * second_steps, round_seconds * second_steps);
                 best = Some(match Climb::new(judge, planner, &self.settings, from) {
                     Ok(mut climb) => {
-                        climb.round(judge, round, steps);
+                        climb.round(judge, round, steps, &self.progress);
                         climb.best()
                     }
                     Err(from) => *from,
@@ -204,17 +206,29 @@ impl Planned {
             }
             left_seconds -= round_seconds;
             round_seconds *= 2.0;
-            if left_seconds < 1.0 {
+            if left_seconds < 1.0 || self.is_ending(best.as_ref()) {
                 break;
             }
             for &chains in kinds {
                 let other =
                     self.find_with(judge, planner_of, starts::further(round as u32, chains, recompute));
-                best = better(best, other);
+                best = self.better(best, other);
             }
             left_seconds -= 1.0;
         }
         Ok(best.map(Reached::found))
+    }
+
+    /// The better one of two plans, the first if they are equal.
+    fn better(&self, one: Option<Reached>, other: Option<Reached>) -> Option<Reached> {
+        let best = one.into_iter().chain(other).min_by_key(|reached| rank(&reached.outcome))?;
+        self.progress.found(best.outcome.step_seconds);
+        Some(best)
+    }
+
+    /// Whether the search ends here, with a plan that was found.
+    fn is_ending(&self, found: Option<&Reached>) -> bool {
+        found.is_some() && self.progress.is_ending()
     }
 
     /// The best plan that is made with these parameters, one after the other, in a second of effort, or all there is if that is less.
@@ -250,11 +264,6 @@ impl Planned {
         search.may_take(most_ops as u64);
         search.finish()
     }
-}
-
-/// The better one of two plans, the first if they are equal.
-fn better(one: Option<Reached>, other: Option<Reached>) -> Option<Reached> {
-    one.into_iter().chain(other).min_by_key(|reached| rank(&reached.outcome))
 }
 
 /// The plan of thresholds if it is clearly faster, else our own: that keeps to the memory whenever copies end, where the other may

@@ -7,11 +7,11 @@ use tf_lms::cli::Failure;
 
 use super::rows::{Ending, Figures, Outcome};
 use crate::args::Args;
-use crate::interrupt;
 use crate::job::Job;
 use crate::report::Report;
 use crate::run::{self, Wishes};
 use crate::setup::Setup;
+use tf_lms::cli::interrupt;
 
 /// What to say of a plan for the memory that there is, with which the graph ran out of memory all the same.
 const TOO_MUCH: &str =
@@ -45,7 +45,7 @@ fn train(args: &Args, setup: &Setup) -> anyhow::Result<Ending> {
         Ok(job) => job,
         Err(error) => return lacking_memory(error, Outcome::DoesNotFit, ""),
     };
-    interrupt::listen();
+    interrupt::listen("lms-train", "ending after this step");
     let wishes = Wishes { record: true, without_advice: true, ..Wishes::default() };
     let trained = match run::train(args, setup, &job, job.graph_def(), &wishes) {
         Ok(trained) => trained,
