@@ -310,3 +310,18 @@ fn judged(judge: &mut Judge, draft: &mut Draft, most_seconds: f64) -> Result<Opt
     guard_ref_variables(analysis, draft);
     judge.judge_if(draft, is_short)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_is_done_in_its_order_on_any_number_of_threads() {
+        for threads in [0, 1, 2, 3, 7, 20] {
+            for count in [0u32, 1, 4, 5] {
+                let done = on_threads(threads, (0..count).collect(), |number| number * 10);
+                assert_eq!(done, (0..count).map(|number| number * 10).collect::<Vec<_>>(), "{threads}");
+            }
+        }
+    }
+}

@@ -5,7 +5,6 @@
 //! starts as soon as the GPU comes to the gate; one that is triggered behind it may not start before the GPU comes to the next gate.
 //! Which gate is best for a copy depends on all others, so it can be decided ([`Decisions::lead`]).
 
-use super::course::Course;
 use super::decisions::{Decisions, Gap};
 use super::residence::{Comeback, Residence};
 use crate::simulate::Machine;
@@ -40,7 +39,7 @@ pub(super) fn place_triggers(
             let now = absence.trigger;
             let first = (after + 1).max(absence.gone_at).min(now);
             let lead = decisions.lead(Gap { life, after });
-            let wanted = last_trigger(course, &gates, trigger_seconds, lead).clamp(first, now);
+            let wanted = last_trigger(&course.seconds, &gates, trigger_seconds, lead).clamp(first, now);
             let full = residence.rooms[gpu].last_above(wanted + 1, now + 1, limit - bytes);
             let earliest = full.unwrap_or(wanted).min(now);
             let consumers = residence.consumers(life, &absence);
@@ -86,18 +85,39 @@ fn returns(residence: &Residence, machine: &Machine, gpu: usize) -> Vec<Return> 
     returns
 }
 
-/// The last place whose op ends by a time; if a copy is to start so many gates earlier, the last one before that gate.
-fn last_trigger(course: &Course, gates: &[u32], seconds: f64, lead: u8) -> u32 {
-    let begun = |seconds: f64| course.seconds.partition_point(|&begin| begin <= seconds) as u32;
+/// The last place whose op ends by a time; if a copy is to start so many gates earlier, the last one before that gate. `begins` says of
+/// each place when its op begins.
+fn last_trigger(begins: &[f64], gates: &[u32], seconds: f64, lead: u8) -> u32 {
+    let begun = |seconds: f64| begins.partition_point(|&begin| begin <= seconds) as u32;
     let in_time = begun(seconds);
     let before = match lead {
         0 => in_time,
         lead => {
             let passed = gates.partition_point(|&gate| gate <= in_time);
             let gate = passed.checked_sub(usize::from(lead)).map(|number| gates[number]);
-            gate.map_or(0, |gate| begun(course.seconds[gate as usize] - GATE_LEAD_SECONDS))
+            gate.map_or(0, |gate| begun(begins[gate as usize] - GATE_LEAD_SECONDS))
         }
     };
     // An op ends where the next one begins.
     before.saturating_sub(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_starts_gates_earlier_is_triggered_before_them() {
+        let begins: Vec<f64> = (0..20).map(f64::from).collect();
+        let gates = [4, 9, 15];
+        let trigger = |lead| last_trigger(&begins, &gates, 12.5, lead);
+        // The op at place 11 ends at 12.
+        assert_eq!(trigger(0), 11);
+        // That at 7 ends at 8, so that the host has noticed it when the GPU comes to the gate at 9.
+        assert_eq!(trigger(1), 7);
+        assert_eq!(trigger(2), 2);
+        assert_eq!(trigger(3), 0);
+        // A gate that is reached just then is passed.
+        assert_eq!(last_trigger(&begins, &gates, 15.0, 1), 13);
+    }
 }
