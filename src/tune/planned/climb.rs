@@ -79,41 +79,32 @@ pub(super) struct Climb<'a> {
 }
 
 impl<'a> Climb<'a> {
-    /// From a plan on; the plan itself if it cannot be made again from its decisions.
-    pub fn new(
-        judge: &mut Judge,
-        planner: &'a Planner<'a>,
-        settings: &Settings,
-        from: Reached,
-    ) -> Result<Climb<'a>, Box<Reached>> {
+    /// From a plan on.
+    pub fn new(judge: &mut Judge, planner: &'a Planner<'a>, settings: &Settings, from: Reached) -> Climb<'a> {
         let budget = judge.machine().memory.iter().copied().min().unwrap_or(0) as f64;
         let mut weight = 0.0;
         let candidate = |(gap, bytes, can_be_made_again): (Gap, u64, bool)| {
             weight += (bytes as f64).sqrt();
             Candidate { gap, can_be_made_again, weight }
         };
-        let candidates: Vec<Candidate> =
-            planner.gaps((budget * LEAST_PART) as u64).into_iter().map(candidate).collect();
-        let mut point = from.point.clone();
-        // What leaves is decided; nothing else has to as long as there is room.
-        point.parameters.fill = 1.0;
+        let candidates = planner.gaps((budget * LEAST_PART) as u64).into_iter().map(candidate).collect();
         let threads =
             settings.threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZero::get);
+        // What was left out of a plan may not be left out again when it is made anew. If it does not fit then, its neighbours may.
         let limits = Limits { most_seconds: f64::INFINITY, rounds: FIRST_ROUNDS, seen: &HashSet::new() };
-        match attempt(judge, planner, point, limits).0 {
-            Some(now) if !candidates.is_empty() => {
-                let seen = HashSet::new();
-                Ok(Climb {
-                    planner,
-                    candidates,
-                    recompute: settings.recompute,
-                    threads,
-                    now,
-                    best: from,
-                    seen,
-                })
-            }
-            _ => Err(Box::new(from)),
+        let now = attempt(judge, planner, from.point.clone(), limits).0.unwrap_or_else(|| Tried {
+            point: from.point.clone(),
+            draft: from.draft.clone(),
+            outcome: from.outcome.clone(),
+        });
+        Climb {
+            planner,
+            candidates,
+            recompute: settings.recompute,
+            threads,
+            now,
+            best: from,
+            seen: HashSet::new(),
         }
     }
 
@@ -133,7 +124,7 @@ impl<'a> Climb<'a> {
             // A plan takes about as long to make as a step to simulate.
             let steps = f64::from(judge.simulations() - before + tries);
             progress.found(self.best.outcome.step_seconds);
-            if steps >= most_steps || progress.is_ending() {
+            if steps >= most_steps || progress.is_ending() || self.candidates.is_empty() {
                 return;
             }
             tries += AT_ONCE as u32;
@@ -173,7 +164,7 @@ impl<'a> Climb<'a> {
         let enough = self.best.outcome.step_seconds * (1.0 - BETTER);
         if tried.outcome.step_seconds < enough && judge.endures(&tried.draft).is_ok() {
             let (point, draft, outcome) = (tried.point.clone(), tried.draft.clone(), tried.outcome.clone());
-            self.best = Reached { point, draft, outcome };
+            (self.best.point, self.best.draft, self.best.outcome) = (point, draft, outcome);
         }
         self.now = tried;
     }

@@ -196,13 +196,9 @@ impl Planned {
             if let Some(from) = best.take() {
                 let planner = planner_of(from.point.parameters.schedule);
                 let steps = (left_seconds.min(round_seconds) * second_steps, round_seconds * second_steps);
-                best = Some(match Climb::new(judge, planner, &self.settings, from) {
-                    Ok(mut climb) => {
-                        climb.round(judge, round, steps, &self.progress);
-                        climb.best()
-                    }
-                    Err(from) => *from,
-                });
+                let mut climb = Climb::new(judge, planner, &self.settings, from);
+                climb.round(judge, round, steps, &self.progress);
+                best = Some(climb.best());
             }
             left_seconds -= round_seconds;
             round_seconds *= 2.0;

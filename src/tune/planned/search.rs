@@ -9,7 +9,7 @@ use super::decisions::Decisions;
 use super::improve::Candidate;
 use super::planner::{Planner, Point};
 use super::residence::Residence;
-use super::{NAME, rank};
+use super::{NAME, Parameters, rank};
 use crate::plan::{Draft, guard_ref_variables};
 use crate::simulate::{Machine, OutOfMemory, Outcome};
 use crate::tune::{Found, Judge};
@@ -19,6 +19,8 @@ const CANDIDATES: usize = 3;
 
 /// A plan that fits.
 pub(super) struct Reached {
+    /// What it was found with first.
+    pub parameters: Parameters,
     /// What makes about the same plan again, with all that leaves in it decided.
     pub point: Point,
     pub draft: Draft,
@@ -28,7 +30,7 @@ pub(super) struct Reached {
 impl Reached {
     /// What the strategy found.
     pub fn found(self) -> Found {
-        let parameters = serde_json::to_value(self.point.parameters).unwrap_or_default();
+        let parameters = serde_json::to_value(self.parameters).unwrap_or_default();
         Found { strategy: NAME, draft: self.draft, outcome: self.outcome, parameters }
     }
 }
@@ -170,8 +172,11 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
         }
         let (mut point, Candidate { draft, outcome, residence }) =
             best.into_iter().min_by_key(|(_, candidate)| rank(&candidate.outcome))?;
+        let parameters = point.parameters;
         point.decisions = Decisions::of_plan(&residence);
-        Some(Reached { point, draft, outcome })
+        // What leaves is decided; nothing else has to as long as there is room.
+        point.parameters.fill = 1.0;
+        Some(Reached { parameters, point, draft, outcome })
     }
 
     /// Leaves something out of a plan. Whether it is better now.
