@@ -153,6 +153,11 @@ impl Machine {
         }
     }
 
+    /// The same with a host that has one thread and never runs ahead of the GPUs.
+    pub fn with_slow_host(&self) -> Machine {
+        Machine { synchronous: true, one_thread: true, ..self.clone() }
+    }
+
     /// The same where each copy takes longer or shorter than it should, ops become ready in another order, a GPU is behind, and variables
     /// lie elsewhere, by chance; the same ones for the same `seed`, none without one.
     pub fn with_chance(&self, seed: Option<u64>) -> Machine {

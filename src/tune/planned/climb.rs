@@ -162,7 +162,7 @@ impl<'a> Climb<'a> {
 
     fn accept(&mut self, judge: &mut Judge, tried: Tried) {
         let enough = self.best.outcome.step_seconds * (1.0 - BETTER);
-        if tried.outcome.step_seconds < enough && judge.endures(&tried.draft).is_ok() {
+        if tried.outcome.step_seconds < enough && judge.endures_being_picked(&tried.draft).is_ok() {
             let (point, draft, outcome) = (tried.point.clone(), tried.draft.clone(), tried.outcome.clone());
             (self.best.point, self.best.draft, self.best.outcome) = (point, draft, outcome);
         }

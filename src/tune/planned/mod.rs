@@ -208,6 +208,7 @@ impl Planned {
             for &chains in kinds {
                 let other =
                     self.find_with(judge, planner_of, starts::further(round as u32, chains, recompute));
+                let other = other.filter(|other| judge.endures_being_picked(&other.draft).is_ok());
                 best = self.better(best, other);
             }
             left_seconds -= 1.0;
