@@ -24,7 +24,6 @@ HANDS_ON = ("Identity", "Enter", "Switch")
 #: Sizes that a trace leaves open: of which argument, in which dimension, how large.
 Sizes = Mapping[tuple[int, int], int]
 
-
 #: What marks arguments that lie on the GPU when a function is called. Those of Keras' steps come from the host, and so all count here.
 ON_GPU = "_lms_argument"
 
@@ -86,8 +85,8 @@ def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False) -> Flat:
     graph_def, function = private_hooks.library(concrete)
     _add_call(graph_def, function, concrete, handles)
     content, inputs, outputs, train_op, kept = _native.flatten("the step", graph_def.SerializeToString(), function)
-    for call in kept:
-        raise CannotRewrite(_why(*call))
+    if kept:
+        raise CannotRewrite(_why(*kept[0]))
     graph_def = tf.compat.v1.GraphDef.FromString(content)
     _bypass_identities(graph_def)
     by_name = {node.name: node for node in graph_def.node}

@@ -49,14 +49,8 @@ impl Limit {
     }
 
     /// What the document of a report calls it.
-    pub fn key(self) -> &'static str {
-        match self {
-            Limit::Computing => "computing",
-            Limit::Link => "swap_link",
-            Limit::Bandwidth => "network_bandwidth",
-            Limit::Latency => "network_latency",
-            Limit::Host => "host",
-        }
+    pub fn key(self) -> String {
+        self.name().replace(' ', "_")
     }
 }
 

@@ -4,10 +4,12 @@ use std::num::NonZero;
 
 use proptest::prelude::*;
 use tf_lms::cost::DeviceProfile;
+use tf_lms::pipeline::Simulated;
 use tf_lms::plan::Draft;
-use tf_lms::simulate::Machine;
+use tf_lms::simulate::{Machine, NoObserver, Program, simulate};
 use tf_lms::tune::planned::Settings;
-use tf_lms::tune::{Found, Judge, Planned, Strategy as _};
+use tf_lms::tune::{Found, Judge, Planned, Strategy as _, Verdict};
+use tf_lms::{AnalysisOptions, Budget};
 
 use super::{plan_holds, random_graph, training_graph, with_resnet};
 
@@ -63,4 +65,24 @@ fn the_number_of_threads_changes_no_plan() {
         assert_eq!(text(&other.draft), text(&plans[0].draft));
         assert_eq!(other.outcome, plans[0].outcome);
     }
+}
+
+/// Of thousands of plans those that are picked may fit by luck. On the software GPU, where ops take much longer than on a V100 and the host
+/// never runs ahead, the first such plans ran out of memory in each process.
+#[test]
+fn plans_that_were_picked_fit_on_a_slower_machine() {
+    let model = tf_lms::read("testdata/deeplabv3plus_65_b2.meta").unwrap();
+    let graph = model.graph().unwrap();
+    let analysis = model.analyse(&graph, &AnalysisOptions::default()).unwrap();
+    let settings = Settings { effort_seconds: 6.0, ..Settings::default() };
+    let fast = Budget { settings, ..Budget::new(340 << 20) };
+    let Verdict::FitsWithSwapping(found) = analysis.fit(&fast).unwrap().tuning.verdict else {
+        panic!("no plan")
+    };
+    let slow = Budget::on(DeviceProfile::built_in("soft").unwrap().clone(), vec![340 << 20]);
+    let simulated = Simulated::new(&analysis, &slow).unwrap();
+    let outline = simulated.outline().unwrap();
+    let program = Program::new(&outline, &found.draft);
+    let machine = simulated.machine(&slow).unwrap();
+    assert!(simulate(&program, &machine, &mut NoObserver).is_ok());
 }

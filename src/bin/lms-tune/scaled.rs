@@ -71,7 +71,7 @@ struct Point {
     reduce_seconds: f64,
     waited_seconds: f64,
     link_seconds: f64,
-    limit: &'static str,
+    limit: String,
     /// The step in seconds if something took no time.
     step_seconds_without: Value,
     #[serde(skip)]
@@ -164,7 +164,7 @@ impl Point {
         let layout = prediction.layout;
         let steps = 1.0 / prediction.step_seconds;
         let without = prediction.without.iter();
-        let without = without.map(|without| (without.limit.key().to_string(), json!(without.step_seconds)));
+        let without = without.map(|without| (without.limit.key(), json!(without.step_seconds)));
         Point {
             gpus: layout.gpus,
             nodes: layout.nodes,

@@ -15,10 +15,10 @@ use std::thread;
 use fastrand::Rng;
 
 use super::Settings;
-use super::decisions::{Decision, Gap, MOST_LEAD};
+use super::decisions::{Decision, Gap};
 use super::planner::{MadeRoom, Planner, Point};
-use super::search::{Reached, hash};
-use crate::plan::{Draft, guard_ref_variables};
+use super::search::{Reached, hash, put_in_order};
+use crate::plan::Draft;
 use crate::simulate::{OutOfMemory, Outcome};
 use crate::tune::{Judge, Progress};
 
@@ -65,8 +65,34 @@ struct Tried {
     outcome: Outcome,
 }
 
+/// How long to climb, in steps that are simulated or planned for: a plan takes about as long to make as a step to simulate.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Round {
+    /// The round's number, from which chance follows.
+    pub number: u64,
+    /// How long the whole round is, which decides how warm it is when.
+    pub whole_steps: f64,
+    /// Where it ends, at the end of the whole or before.
+    pub most_steps: f64,
+}
+
+/// The best plan that a round of tries comes to from a plan on; that one, if there is no better.
+pub(super) fn climb(
+    judge: &mut Judge,
+    planner: &Planner,
+    settings: &Settings,
+    progress: &Progress,
+    (from, round): (Reached, Round),
+) -> Reached {
+    let mut climb = Climb::new(judge, planner, settings, from);
+    if !climb.candidates.is_empty() {
+        climb.run(judge, round, progress);
+    }
+    climb.best
+}
+
 /// A search from a plan on.
-pub(super) struct Climb<'a> {
+struct Climb<'a> {
     planner: &'a Planner<'a>,
     candidates: Vec<Candidate>,
     /// Whether ops may run a second time.
@@ -79,8 +105,7 @@ pub(super) struct Climb<'a> {
 }
 
 impl<'a> Climb<'a> {
-    /// From a plan on.
-    pub fn new(judge: &mut Judge, planner: &'a Planner<'a>, settings: &Settings, from: Reached) -> Climb<'a> {
+    fn new(judge: &mut Judge, planner: &'a Planner<'a>, settings: &Settings, from: Reached) -> Climb<'a> {
         let budget = judge.machine().memory.iter().copied().min().unwrap_or(0) as f64;
         let mut weight = 0.0;
         let candidate = |(gap, bytes, can_be_made_again): (Gap, u64, bool)| {
@@ -108,31 +133,22 @@ impl<'a> Climb<'a> {
         }
     }
 
-    /// Begins with the best plan again, and tries until so many steps were simulated and planned, with chance of this seed. The round may end
-    /// before it is `whole_steps` long.
-    pub fn round(
-        &mut self,
-        judge: &mut Judge,
-        seed: u64,
-        (most_steps, whole_steps): (f64, f64),
-        progress: &Progress,
-    ) {
-        let mut rng = Rng::with_seed(seed);
+    fn run(&mut self, judge: &mut Judge, round: Round, progress: &Progress) {
+        let mut rng = Rng::with_seed(round.number);
         let before = judge.simulations();
         let mut tries = 0;
-        loop {
-            // A plan takes about as long to make as a step to simulate.
+        while !progress.is_ending() {
             let steps = f64::from(judge.simulations() - before + tries);
-            progress.found(self.best.outcome.step_seconds);
-            if steps >= most_steps || progress.is_ending() || self.candidates.is_empty() {
+            if steps >= round.most_steps {
                 return;
             }
             tries += AT_ONCE as u32;
-            let heat = HEAT * (1.0 - steps / whole_steps).max(0.0).powi(2);
+            let heat = HEAT * (1.0 - steps / round.whole_steps).max(0.0).powi(2);
             let most_seconds = self.now.outcome.step_seconds * (1.0 + heat * rng.f64());
             let points: Vec<Point> = (0..AT_ONCE).map(|_| self.neighbour(&mut rng)).collect();
             if let Some(tried) = self.best_of(judge, points, most_seconds) {
                 self.accept(judge, tried);
+                progress.found(self.best.outcome.step_seconds);
             }
         }
     }
@@ -169,11 +185,6 @@ impl<'a> Climb<'a> {
         self.now = tried;
     }
 
-    /// The best plan.
-    pub fn best(self) -> Reached {
-        self.best
-    }
-
     /// The same point with a few changes.
     fn neighbour(&self, rng: &mut Rng) -> Point {
         let mut next = self.now.point.clone();
@@ -206,8 +217,7 @@ impl<'a> Climb<'a> {
         let was = decisions.of(gap);
         if was == Some(Decision::Copy) && rng.f64() < LEAD_CHANGES {
             let lead = decisions.lead(gap);
-            decisions
-                .set_lead(gap, if rng.bool() { (lead + 1).min(MOST_LEAD) } else { lead.saturating_sub(1) });
+            decisions.set_lead(gap, if rng.bool() { lead + 1 } else { lead.saturating_sub(1) });
             return;
         }
         let mut choices = vec![Some(Decision::Keep), Some(Decision::Copy), None];
@@ -289,17 +299,14 @@ fn attempt(
     (None, first)
 }
 
-/// What comes of a plan, if a step with it is shorter than this. Reads and updates of ref variables are in order in it then, which takes
-/// long to see to.
+/// What comes of a plan, if a step with it is shorter than this. Reads and updates of ref variables are in order in it then.
 fn judged(judge: &mut Judge, draft: &mut Draft, most_seconds: f64) -> Result<Option<Outcome>, OutOfMemory> {
-    let analysis = judge.outline().analysis();
     let is_short = |outcome: &Outcome| outcome.step_seconds < most_seconds;
     let judged = judge.judge_if(draft, is_short)?;
-    if judged.is_none() || analysis.ref_variables.all().is_empty() {
-        return Ok(judged);
+    match judged.is_some() && put_in_order(judge, draft) {
+        true => judge.judge_if(draft, is_short),
+        false => Ok(judged),
     }
-    guard_ref_variables(analysis, draft);
-    judge.judge_if(draft, is_short)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub(super) enum Decision {
 }
 
 /// The most gates that a copy starts earlier by.
-pub(super) const MOST_LEAD: u8 = 8;
+const MOST_LEAD: u8 = 8;
 
 /// Decisions of some gaps. Of all others it is decided where memory runs short ([`super::evict`]).
 #[derive(Debug, Clone, Default)]
@@ -73,7 +73,7 @@ impl Decisions {
         self.leads.get(&gap).copied().unwrap_or(self.other_leads)
     }
 
-    /// Has the copy that ends a gap start so many gates earlier, up to [`MOST_LEAD`].
+    /// Has the copy that ends a gap start so many gates earlier, or as many as it can.
     pub fn set_lead(&mut self, gap: Gap, gates: u8) {
         self.leads.insert(gap, gates.min(MOST_LEAD));
     }

@@ -52,7 +52,7 @@ pub(super) use recompute::cheap_ops;
 #[cfg(feature = "tune")]
 pub(super) use schedule::Order;
 
-use climb::Climb;
+use climb::{Round, climb};
 use planner::{Planner, Point};
 use recipe::Chains;
 use search::{Reached, Search};
@@ -185,33 +185,33 @@ impl Planned {
             let other = self.find_with(judge, planner_of, starts::grid(chains, recompute));
             best = self.better(best, other);
         }
-        // What is found up to some effort is found with more of it too: whoever begins something here goes on with it the same way.
         let second_steps = OPS_PER_SECOND * kinds.len() as f64 / natural.step_ops().max(1) as f64;
         let mut left_seconds = self.settings.effort_seconds - 1.0;
         let mut round_seconds = 1.0;
-        for round in 1.. {
+        // What is found up to some effort is found with more of it too: who begins something goes on with it in the same way.
+        for number in 1u32.. {
             if left_seconds <= 0.0 || self.is_ending(best.as_ref()) {
                 break;
             }
             if let Some(from) = best.take() {
                 let planner = planner_of(from.point.parameters.schedule);
-                let steps = (left_seconds.min(round_seconds) * second_steps, round_seconds * second_steps);
-                let mut climb = Climb::new(judge, planner, &self.settings, from);
-                climb.round(judge, round, steps, &self.progress);
-                best = Some(climb.best());
+                let round = Round {
+                    number: number.into(),
+                    whole_steps: round_seconds * second_steps,
+                    most_steps: left_seconds.min(round_seconds) * second_steps,
+                };
+                best = Some(climb(judge, planner, &self.settings, &self.progress, (from, round)));
             }
-            left_seconds -= round_seconds;
+            left_seconds -= round_seconds + 1.0;
             round_seconds *= 2.0;
-            if left_seconds < 1.0 || self.is_ending(best.as_ref()) {
+            if left_seconds < 0.0 || self.is_ending(best.as_ref()) {
                 break;
             }
             for &chains in kinds {
-                let other =
-                    self.find_with(judge, planner_of, starts::further(round as u32, chains, recompute));
+                let other = self.find_with(judge, planner_of, starts::further(number, chains, recompute));
                 let other = other.filter(|other| judge.endures_being_picked(&other.draft).is_ok());
                 best = self.better(best, other);
             }
-            left_seconds -= 1.0;
         }
         Ok(best.map(Reached::found))
     }

@@ -146,12 +146,10 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
 
     /// Adds what keeps reads and updates of ref variables in order; what comes of that, if there are any.
     fn guard(&mut self, draft: &mut Draft) -> Result<Option<Outcome>, OutOfMemory> {
-        let analysis = self.judge.outline().analysis();
-        if analysis.ref_variables.all().is_empty() {
-            return Ok(None);
+        match put_in_order(self.judge, draft) {
+            true => self.judge(draft).map(Some),
+            false => Ok(None),
         }
-        guard_ref_variables(analysis, draft);
-        self.judge(draft).map(Some)
     }
 
     /// Where a plan stands among the best.
@@ -204,6 +202,16 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
         }
         rank(&candidate.outcome) < rank(before) && self.count(|judge| judge.endures(&candidate.draft)).is_ok()
     }
+}
+
+/// Adds to a plan what keeps reads and updates of ref variables in order, which takes long to find; whether there are any.
+pub(super) fn put_in_order(judge: &Judge, draft: &mut Draft) -> bool {
+    let analysis = judge.outline().analysis();
+    let has_any = !analysis.ref_variables.all().is_empty();
+    if has_any {
+        guard_ref_variables(analysis, draft);
+    }
+    has_any
 }
 
 /// What tells one plan from another.
