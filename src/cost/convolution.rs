@@ -2,9 +2,9 @@
 
 use prost::Message;
 
-use super::kind::Pass;
 use super::operands::{Operands, volume};
 use crate::dtype::DataType;
+use crate::ops::Pass;
 use crate::proto::tensorflow::AttrValue;
 use crate::proto::tensorflow::attr_value::Value;
 

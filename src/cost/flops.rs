@@ -1,8 +1,8 @@
 //! The arithmetic of products other than convolutions.
 
-use super::kind::{Pass, Recurrent};
 use super::operands::{Operands, volume};
 use super::work::{Arithmetic, Sides, Work};
+use crate::ops::Pass;
 
 /// Products of matrices: some at once, some one after another.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -84,17 +84,22 @@ pub(super) fn einsum(operands: &Operands) -> Option<Products> {
 }
 
 /// Steps of a recurrent net: each example of each step meets each weight.
-pub(super) fn recurrent(recurrent: Recurrent, operands: &Operands) -> Option<Products> {
-    let (steps, batch, features) = match *operands.shape(operands.input(recurrent.input))? {
+pub(super) fn recurrent(
+    input: usize,
+    weights: &[usize],
+    products: u32,
+    operands: &Operands,
+) -> Option<Products> {
+    let (steps, batch, features) = match *operands.shape(operands.input(input))? {
         [batch, features] => (1.0, batch as f64, features as f64),
         [steps, batch, features] => (steps as f64, batch as f64, features as f64),
         _ => return None,
     };
-    let mut weights = 0.0;
-    for &input in recurrent.weights {
-        weights += volume(operands.shape(operands.input(input))?);
+    let mut values = 0.0;
+    for &input in weights {
+        values += volume(operands.shape(operands.input(input))?);
     }
-    let flops = 2.0 * steps * batch * weights * f64::from(recurrent.products);
-    let sides = Sides { rows: batch, columns: weights / features.max(1.0), depth: features };
+    let flops = 2.0 * steps * batch * values * f64::from(products);
+    let sides = Sides { rows: batch, columns: values / features.max(1.0), depth: features };
     Some(Products { flops, sides, sequential: steps.max(1.0) })
 }

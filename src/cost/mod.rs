@@ -1,6 +1,6 @@
 //! What ops cost on a device: their time, and the scratch memory that they take.
 //!
-//! Each op is told apart once by its name (`kind`); the shapes around a node say how much arithmetic and how many bytes one
+//! What sort of work an op is, its facts say (`ops::WorkKind`); the shapes around a node say how much arithmetic and how many bytes one
 //! run of it is (`work`); and a [`DeviceProfile`] says how long that takes, whichever is slowest of arithmetic, memory and
 //! launching (`roofline`). Where a step was measured ([`MeasuredTimes`]), what was measured counts instead.
 //!
@@ -10,7 +10,6 @@ mod convolution;
 mod file;
 mod flops;
 mod host;
-mod kind;
 mod measured;
 mod operands;
 mod profile;
@@ -22,16 +21,13 @@ mod workspace;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-
 pub use file::CostFileError;
 pub use measured::MeasuredTimes;
 pub use profile::DeviceProfile;
 
 use crate::graph::{Graph, NodeId};
-use crate::ops::OpId;
+use crate::ops::WorkKind;
 use crate::shape::{Shapes, Sizes};
-use kind::Kind;
 use operands::Operands;
 use work::Work;
 
@@ -74,11 +70,10 @@ impl Costs {
             flops: vec![0.0; graph.len()],
             sources: vec![CostSource::Free; graph.len()],
         };
-        let mut kinds: HashMap<OpId, Kind> = HashMap::new();
         for node in graph.node_ids() {
             let index = node.index();
-            let kind = *kinds.entry(graph.op_id(node)).or_insert_with(|| kind::classify(graph.op(node)));
-            let is_free = kind == Kind::Free || sizes.resizes_nothing(graph, node);
+            let kind = graph.op(node).facts().work();
+            let is_free = kind == WorkKind::Free || sizes.resizes_nothing(graph, node);
             if !is_free && !host::runs_on_host(graph, node) {
                 match Work::of(kind, &Operands { graph, shapes, sizes, node }) {
                     Some(work) => {

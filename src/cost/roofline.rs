@@ -1,10 +1,10 @@
 //! How long work takes on a device.
 
 use super::convolution::Convolution;
-use super::kind::Pass;
 use super::profile::DeviceProfile;
 use super::work::{Arithmetic, Sides, Work};
 use crate::dtype::DataType;
+use crate::ops::Pass;
 
 /// The part of the compute rate that convolutions in three dimensions reach, of what they reach in two. Chosen so that a
 /// published training of a 3D U-Net comes out.

@@ -1,22 +1,18 @@
 //! The bytes that an op reads and writes.
 
-use super::kind::{Kind, Traffic};
 use super::operands::Operands;
 use crate::dtype::DataType;
 use crate::graph::TensorId;
-use crate::ops::{Attr, AttrLookup};
+use crate::ops::{Attr, AttrLookup, OpInfo, Traffic, WorkKind};
 
 /// The bytes that a node of this kind reads and writes; none if a size is unknown.
 ///
 /// An input that is read under two slots counts once: the caches hold it.
-pub(super) fn bytes(kind: Kind, operands: &Operands) -> Option<f64> {
+pub(super) fn bytes(kind: WorkKind, operands: &Operands) -> Option<f64> {
     let traffic = match kind {
-        Kind::Free => return Some(0.0),
-        Kind::Update { gradient, variables } => {
-            let passes = 2 * u32::try_from(variables).ok()? + 1;
-            Traffic::Input { input: gradient, passes }
-        }
-        Kind::Memory(traffic) => traffic,
+        WorkKind::Free => return Some(0.0),
+        WorkKind::Update => update(operands.graph.op(operands.node)),
+        WorkKind::Memory(traffic) => traffic,
         _ => Traffic::Everything { again: &[] },
     };
     match traffic {
@@ -35,6 +31,17 @@ pub(super) fn bytes(kind: Kind, operands: &Operands) -> Option<f64> {
         Traffic::Part => Some(2.0 * outputs(operands)?),
         Traffic::Input { input, passes } => Some(f64::from(passes) * operands.bytes(operands.input(input))?),
     }
+}
+
+/// What an optimizer's op moves: its gradient, and each variable and slot there and back. These are references or resources, which its
+/// definition says.
+fn update(op: &OpInfo) -> Traffic {
+    let Some(input) = op.inputs().iter().position(|arg| matches!(arg.name.as_str(), "grad" | "delta")) else {
+        return Traffic::Everything { again: &[] };
+    };
+    let is_variable = |dtype| DataType::new(dtype) == DataType::RESOURCE;
+    let variables = op.inputs().iter().filter(|arg| arg.is_ref || is_variable(arg.r#type)).count();
+    Traffic::Input { input, passes: 2 * variables as u32 + 1 }
 }
 
 fn everything(operands: &Operands, again: &[usize]) -> Option<f64> {
@@ -64,5 +71,17 @@ fn tensor(operands: &Operands, tensor: TensorId) -> Option<f64> {
     match dtype.size_in_bytes() {
         None => Some(0.0),
         Some(_) => operands.bytes(Some(tensor)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::OpRegistry;
+
+    #[test]
+    fn adam_moves_its_variable_and_two_slots() {
+        let adam = OpRegistry::builtin().get("ResourceApplyAdam").expect("an op of TensorFlow");
+        assert_eq!(update(adam), Traffic::Input { input: 9, passes: 7 });
     }
 }

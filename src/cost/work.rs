@@ -1,10 +1,10 @@
 //! What one run of an op asks of a device.
 
 use super::convolution::Convolution;
-use super::kind::{Kind, Pass};
 use super::operands::Operands;
 use super::{flops, traffic};
 use crate::dtype::DataType;
+use crate::ops::{Pass, WorkKind};
 
 /// What one run of an op asks of a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,25 +46,27 @@ pub(super) struct Sides {
 
 impl Work {
     /// The work of a node of this kind; none if a size that it depends on is unknown.
-    pub fn of(kind: Kind, operands: &Operands) -> Option<Work> {
+    pub fn of(kind: WorkKind, operands: &Operands) -> Option<Work> {
         let bytes = traffic::bytes(kind, operands)?;
         let memory = Work { flops: 0.0, bytes, arithmetic: Arithmetic::None, kernels: 1.0 };
         Some(match kind {
-            Kind::Free | Kind::Update { .. } | Kind::Memory(_) => memory,
-            Kind::Convolution(pass) => {
+            WorkKind::Free | WorkKind::Update | WorkKind::Memory(_) => memory,
+            WorkKind::Convolution(pass) => {
                 let convolution = Convolution::of(pass, operands)?;
                 let arithmetic = Arithmetic::Convolution(convolution);
                 Work { flops: convolution.flops(), arithmetic, ..memory }
             }
-            Kind::Depthwise(pass) => {
+            WorkKind::Depthwise(pass) => {
                 let flops = flops::depthwise(pass, operands)?;
                 Work { flops, arithmetic: Arithmetic::Depthwise(pass), ..memory }
             }
-            Kind::MatrixProduct(transposes) => {
+            WorkKind::MatrixProduct(transposes) => {
                 flops::matrix_product(transposes, operands)?.work(operands, memory)
             }
-            Kind::Einsum => flops::einsum(operands)?.work(operands, memory),
-            Kind::Recurrent(recurrent) => flops::recurrent(recurrent, operands)?.work(operands, memory),
+            WorkKind::Einsum => flops::einsum(operands)?.work(operands, memory),
+            WorkKind::Recurrent { input, weights, products } => {
+                flops::recurrent(input, weights, products, operands)?.work(operands, memory)
+            }
         })
     }
 }

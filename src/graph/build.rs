@@ -11,11 +11,6 @@ use crate::ops::{AttrLookup, OpId, OpRegistry, Port};
 /// Far more than any real graph has, and few enough that a small damaged file cannot fill the memory.
 const MOST_TENSORS: usize = 1 << 25;
 
-/// Whether an edge closes a loop, from the ops at its ends.
-pub(super) fn is_back_edge(from: &str, to: &str) -> bool {
-    matches!(to, "Merge" | "RefMerge") && matches!(from, "NextIteration" | "RefNextIteration")
-}
-
 /// How inputs are written.
 enum Syntax {
     /// `node`, `node:output`, `^node`.

@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 
 use super::{Graph, NodeId, TensorId};
+use crate::ops::Flow;
 
 /// Of a `Merge` with more inputs it is not found out whether one alone is alive.
 const MOST_INPUTS: usize = 16;
@@ -215,13 +216,13 @@ impl Finder<'_> {
     fn visit(&mut self, node: NodeId) {
         self.flow.frames[node.index()] = self.frame_of(node);
         self.flow.output_frames[node.index()] = self.enter_or_exit(node);
-        let op = self.graph.op(node).name();
-        self.flow.conditions[node.index()] = match op {
-            "Merge" | "RefMerge" => self.merged(node),
-            "Exit" | "RefExit" => self.exited(node),
+        let part = self.graph.flow(node);
+        self.flow.conditions[node.index()] = match part {
+            Some(Flow::Merge) => self.merged(node),
+            Some(Flow::Exit) => self.exited(node),
             _ => self.all_inputs(node),
         };
-        if matches!(op, "Switch" | "RefSwitch" | "_SwitchN") {
+        if matches!(part, Some(Flow::Switch | Flow::SwitchMany)) {
             self.note_branches(node);
         }
     }
@@ -229,9 +230,9 @@ impl Finder<'_> {
     /// The frame that a node's readers run in.
     fn enter_or_exit(&mut self, node: NodeId) -> FrameId {
         let frame = self.flow.frame(node);
-        match self.graph.op(node).name() {
-            "Exit" | "RefExit" => self.flow.parents[frame.0 as usize],
-            "Enter" | "RefEnter" => {
+        match self.graph.flow(node) {
+            Some(Flow::Exit) => self.flow.parents[frame.0 as usize],
+            Some(Flow::Enter) => {
                 let name = self.graph.attrs(node).string("frame_name").unwrap_or_default().to_vec();
                 let new = FrameId(self.flow.parents.len() as u32);
                 let id = *self.frame_ids.entry((frame, name)).or_insert(new);

@@ -29,7 +29,7 @@ pub use rows::Rows;
 
 use crate::dtype::DataType;
 use crate::format::Nodes;
-use crate::ops::{OpId, OpInfo, OpRegistry};
+use crate::ops::{Flow, OpId, OpInfo, OpRegistry};
 
 /// The attribute of placeholders that stand for arguments of functions, in flat graphs alone.
 pub(crate) const ARGUMENT_ATTR: &str = "_lms_argument";
@@ -217,6 +217,11 @@ impl<'a> Graph<'a> {
         self.uses.row(tensor.index())
     }
 
+    /// What a node is in control flow; none for most.
+    pub fn flow(&self, node: NodeId) -> Option<Flow> {
+        self.op(node).facts().flow()
+    }
+
     /// All nodes, each after all that it waits for, the back edges of loops aside.
     pub fn topological(&self) -> &[NodeId] {
         &self.topological
@@ -225,7 +230,9 @@ impl<'a> Graph<'a> {
     /// Whether an edge closes a loop: `NextIteration` to the `Merge` that heads the loop.
     pub fn is_back_edge(&self, from: NodeId, to: NodeId) -> bool {
         // A function's arguments have no op.
-        from.index() < self.len() && build::is_back_edge(self.op(from).name(), self.op(to).name())
+        from.index() < self.len()
+            && self.flow(from) == Some(Flow::NextIteration)
+            && self.flow(to) == Some(Flow::Merge)
     }
 
     /// Whether a placeholder stands for an argument of a function: what is given for it lies on the GPU before the step, and stays until it

@@ -6,72 +6,7 @@
 use std::collections::HashSet;
 
 use super::{Graph, NodeId, TensorId};
-
-/// Ops that hold a variable's buffer.
-const VARIABLE_OPS: [&str; 3] = ["Variable", "VariableV2", "TemporaryVariable"];
-
-/// Ops whose outputs may be their inputs' buffers, or parts of them: always, or where they have nothing to do, as a sum over no
-/// axes (`tests/buffers.rs` asks TensorFlow).
-const PASSING_OPS: &[&str] = &[
-    "AddN",
-    "All",
-    "Any",
-    "BatchMatrixBandPart",
-    "BatchToSpace",
-    "BatchToSpaceND",
-    "Bitcast",
-    "BroadcastTo",
-    "Cast",
-    "CheckNumerics",
-    "CheckNumericsV2",
-    "Copy",
-    "CopyHost",
-    "DebugIdentity",
-    "DebugIdentityV2",
-    "EnsureShape",
-    "Enter",
-    "Exit",
-    "ExpandDims",
-    "GuaranteeConst",
-    "Identity",
-    "IdentityN",
-    "MatrixBandPart",
-    "Max",
-    "Mean",
-    "Merge",
-    "Min",
-    "MirrorPad",
-    "NextIteration",
-    "Pack",
-    "Pad",
-    "PadV2",
-    "PlaceholderWithDefault",
-    "PreventGradient",
-    "Print",
-    "Prod",
-    "RefEnter",
-    "RefExit",
-    "RefIdentity",
-    "RefMerge",
-    "RefNextIteration",
-    "RefSelect",
-    "RefSwitch",
-    "Reshape",
-    "Slice",
-    "Snapshot",
-    "SpaceToBatch",
-    "SpaceToBatchND",
-    "Split",
-    "SplitV",
-    "Squeeze",
-    "StopGradient",
-    "StridedSlice",
-    "Sum",
-    "Switch",
-    "Tile",
-    "Transpose",
-    "Unpack",
-];
+use crate::ops::Fact;
 
 /// A variable whose buffer ops share.
 #[derive(Debug, Clone, Default)]
@@ -93,7 +28,7 @@ impl RefVariables {
     /// Finds them. Graphs of resource variables have none.
     pub fn of(graph: &Graph) -> RefVariables {
         let mut variables = RefVariables::default();
-        for node in graph.node_ids().filter(|&node| VARIABLE_OPS.contains(&graph.op(node).name())) {
+        for node in graph.node_ids().filter(|&node| graph.op(node).facts().has(Fact::HoldsReference)) {
             for buffer in graph.outputs(node) {
                 variables.follow(graph, buffer);
             }
@@ -119,7 +54,7 @@ impl RefVariables {
         while let Some(tensor) = open.pop() {
             for reader in graph.uses(tensor) {
                 let node = reader.node;
-                let passes = PASSING_OPS.contains(&graph.op(node).name());
+                let passes = graph.op(node).facts().has(Fact::MayPassOn);
                 let updates =
                     !passes && graph.output_type(tensor).is_ref && takes_ref(graph, node, reader.slot);
                 if updates {

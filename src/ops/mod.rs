@@ -1,7 +1,8 @@
-//! What is known about ops: their arguments, and where their tensors lie on a GPU.
+//! What is known about ops: their arguments, where their tensors lie on a GPU, and how they treat memory.
 //!
 //! Two tables are embedded: the signatures of all ops of TensorFlow 2.21, and the kernels that its
-//! CUDA build registers for nodes on a GPU. `scripts/make_op_tables.py` writes them.
+//! CUDA build registers for nodes on a GPU. `scripts/make_op_tables.py` writes them. A third is written by hand: [`Facts`], all that
+//! planning and simulating go by besides.
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -22,9 +23,8 @@
 //! ```
 
 mod attr;
-mod effects;
 mod error;
-mod in_place;
+mod facts;
 mod kernels;
 mod op_info;
 mod registry;
@@ -35,7 +35,7 @@ mod tests;
 
 pub use attr::{Attr, AttrLookup};
 pub use error::OpError;
-pub use in_place::{is_persistent, only_resizes, passes_on, reads_no_values, takes_over};
+pub use facts::{Fact, Facts, Flow, Pass, ShapeRule, Traffic, WorkKind};
 pub use kernels::GpuKernel;
 pub use op_info::{MAX_PORTS, OpInfo, Port};
 pub use registry::{OpId, OpRegistry};

@@ -2,6 +2,7 @@
 
 use super::attr::{Attr, AttrLookup};
 use super::error::OpError;
+use super::facts::{Fact, Facts};
 use super::kernels::{self, GpuKernel};
 use crate::dtype::DataType;
 use crate::proto::tensorflow::OpDef;
@@ -26,11 +27,13 @@ pub struct Port {
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpInfo {
     def: OpDef,
+    facts: Facts,
 }
 
 impl From<OpDef> for OpInfo {
     fn from(def: OpDef) -> Self {
-        Self { def }
+        let facts = Facts::of(&def.name);
+        Self { def, facts }
     }
 }
 
@@ -43,6 +46,11 @@ impl OpInfo {
     /// The whole definition. Built-in ones hold no descriptions and no limits of attributes.
     pub fn def(&self) -> &OpDef {
         &self.def
+    }
+
+    /// What is known about the op beyond its signature.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     /// The input arguments.
@@ -63,14 +71,15 @@ impl OpInfo {
     /// Whether the op changes something that outlives its run: a variable, a queue, a random generator, a file. An op that writes to a
     /// reference has an effect though its definition does not call it stateful.
     pub fn has_effect(&self) -> bool {
-        let writes =
-            || self.inputs().iter().any(|arg| arg.is_ref) && !super::effects::only_reads(self.name());
-        (self.is_stateful() || writes()) && !super::effects::changes_nothing(self.name())
+        let only_reads = self.facts.has(Fact::ReadsReference);
+        let writes = || self.inputs().iter().any(|arg| arg.is_ref) && !only_reads;
+        (self.is_stateful() || writes()) && !only_reads && !self.facts.has(Fact::HasNoEffect)
     }
 
     /// Whether nothing can run with the op that does not feed it.
     pub fn must_be_fed(&self) -> bool {
-        matches!(self.name(), "Placeholder" | "PlaceholderV2")
+        // What has a default passes that on.
+        self.facts.has(Fact::Fed) && !self.facts.has(Fact::PassesOn)
     }
 
     /// Whether a node of this op runs functions that it names in attributes. Functions of data sets run on the host, and when they want to.

@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap as HashMap;
 
 use crate::graph::{Graph, NodeId};
+use crate::ops::{Fact, Flow};
 
 /// For each op of a graph the ops with an effect that it needs, itself included.
 ///
@@ -62,7 +63,7 @@ impl Effects {
                     is_final[node.index()] |= is_final[from.index()];
                 }
                 let changed = set != set_of[node.index()] || was_final != is_final[node.index()];
-                again |= changed && graph.op(node).name().ends_with("NextIteration");
+                again |= changed && graph.flow(node) == Some(Flow::NextIteration);
                 set_of[node.index()] = set;
             }
         }
@@ -104,7 +105,7 @@ fn constant(graph: &Graph) -> Vec<bool> {
         let mut before = graph.predecessors(node);
         is_constant[node.index()] = !op.is_stateful()
             && !op.has_effect()
-            && !op.name().starts_with("Placeholder")
+            && !op.facts().has(Fact::Fed)
             && before.all(|from| is_constant.get(from.index()) == Some(&true));
     }
     is_constant

@@ -77,7 +77,7 @@ impl Placement {
         let is_fed = match graph.is_argument(node) {
             // The runtime keeps integers of 32 bits on the host.
             true => graph.outputs(node).any(|tensor| graph.output_type(tensor).dtype == DataType::INT32),
-            false => matches!(op.name(), "Placeholder" | "PlaceholderV2"),
+            false => op.must_be_fed(),
         };
         let kernel = if named == Place::Host || is_fed { None } else { op.gpu_kernel(&attrs) };
         // Of the ops of others nothing is known; whoever names a GPU for one has a kernel.

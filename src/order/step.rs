@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::graph::{Graph, NodeId};
+use crate::ops::{Fact, WorkKind};
 
 /// The ops of one step. A file holds more: initializers, the saver, summaries, an evaluation.
 ///
@@ -23,10 +24,6 @@ pub struct Step {
     /// For each node the runs that need it, as bits. All runs behind the last bit share that one.
     runs: Vec<u64>,
 }
-
-/// Where a graph takes in data.
-const INPUT_OPS: [&str; 5] =
-    ["Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "IteratorGetNext", "QueueDequeueV2"];
 
 impl Step {
     /// The ops that `targets`, which are run together, need. With no targets: those that the optimizer's updates need, and those that
@@ -63,15 +60,10 @@ impl Step {
     }
 
     fn guessed(graph: &Graph) -> Step {
-        let is_update = |&node: &NodeId| {
-            let op = graph.op(node).name();
-            op.starts_with("Apply")
-                || op.starts_with("ResourceApply")
-                || op.starts_with("ResourceSparseApply")
-        };
+        let is_update = |&node: &NodeId| graph.op(node).facts().work() == WorkKind::Update;
         let mut fed = vec![false; graph.len()];
         for &node in graph.topological() {
-            let is_input = INPUT_OPS.contains(&graph.op(node).name());
+            let is_input = graph.op(node).facts().has(Fact::TakesData);
             let reads_fed = |from: NodeId| from.index() >= fed.len() || fed[from.index()];
             fed[node.index()] = is_input || graph.predecessors(node).any(reads_fed);
         }

@@ -1,7 +1,7 @@
 //! What depends on a worker's data, and so may differ between workers.
 
 use crate::graph::{Condition, Graph, NodeId, TensorId};
-use crate::ops::reads_no_values;
+use crate::ops::Fact;
 use crate::plan::Analysis;
 
 use super::updates;
@@ -20,7 +20,7 @@ pub(super) fn sources(analysis: &Analysis) -> Marks {
 fn is_source(analysis: &Analysis, node: NodeId) -> bool {
     let graph = analysis.graph;
     let op = graph.op(node);
-    if matches!(op.name(), "Placeholder" | "PlaceholderV2" | "PlaceholderWithDefault") {
+    if op.facts().has(Fact::Fed) {
         let output = graph.outputs(node).next();
         return output.is_none_or(|output| analysis.shapes.rank(output) != Some(0));
     }
@@ -81,7 +81,7 @@ fn reads_marked(
 ) -> bool {
     let graph = analysis.graph;
     let marked = |node: NodeId| node.index() >= marks.len() || marks[node.index()];
-    let shape_only = reads_no_values(graph.op(node).name());
+    let shape_only = graph.op(node).facts().has(Fact::ReadsNoValues);
     let is_known = |tensor: TensorId| {
         analysis.shapes.get(tensor).is_some_and(|shape| shape.iter().all(|&size| size >= 0))
     };

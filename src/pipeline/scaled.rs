@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::error::OfFile;
 use super::{AnalysisOptions, Budget, Error, Model, Simulated};
-use crate::graph::{Graph, NodeId};
+use crate::ops::Fact;
 use crate::parallel::ParallelOptions;
 use crate::plan::{Analysis, DataParallel, Draft, Plan};
 use crate::scale::{Cluster, ScaleError, Scaling, Situation, Step};
@@ -182,17 +182,8 @@ fn situation(outline: &Outline, draft: &Draft, machine: &Machine) -> Result<Situ
 /// How many examples the data of a step has: the first dimension of the largest of what is fed, or comes from an input pipeline.
 fn examples(analysis: &Analysis) -> Option<u64> {
     let Analysis { graph, shapes, step, .. } = analysis;
-    let is_data = |graph: &Graph, node: NodeId| {
-        matches!(
-            graph.op(node).name(),
-            "Placeholder"
-                | "PlaceholderV2"
-                | "PlaceholderWithDefault"
-                | "IteratorGetNext"
-                | "IteratorGetNextSync"
-        )
-    };
-    let data = graph.node_ids().filter(|&node| step.contains(node) && is_data(graph, node));
+    let data =
+        graph.node_ids().filter(|&node| step.contains(node) && graph.op(node).facts().has(Fact::TakesData));
     let known = data.flat_map(|node| graph.outputs(node)).filter_map(|tensor| shapes.get(tensor));
     let whole = known.filter(|shape| shape.len() > 1 && shape.iter().all(|&size| size > 0));
     let largest =

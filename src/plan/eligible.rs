@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::dtype::DataType;
 use crate::graph::{Graph, RefVariables, TensorId};
-use crate::ops::is_persistent;
+use crate::ops::Fact;
 
 /// Why a tensor cannot be swapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub fn returnable(graph: &Graph, variables: &RefVariables, tensor: TensorId) -> 
 /// Whether a tensor is the same as long as it is there: a copy of a variable's buffer would miss the updates.
 fn changes_never(graph: &Graph, variables: &RefVariables, tensor: TensorId) -> Result<(), NotSwappable> {
     let producer = graph.producer(tensor);
-    match is_persistent(graph.op(producer).name())
+    match graph.op(producer).facts().has(Fact::Persistent)
         || graph.is_argument(producer)
         || variables.is_buffer(tensor)
     {

@@ -31,7 +31,7 @@ pub use joined::joined;
 pub use recomputable::{NotRecomputable, recomputable};
 pub use ref_variables::guard as guard_ref_variables;
 pub use traffic::{Traffic, traffic};
-pub use weights::{Weight, computes_nothing, keeps_value, weights};
+pub use weights::{Weight, computes_nothing, weights};
 pub use without::{without_tensor, without_tensors};
 
 /// The version of the plan format that this library writes and reads.

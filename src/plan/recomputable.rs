@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::dtype::DataType;
 use crate::graph::{ControlFlow, FrameId, Graph, NodeId, RefVariables};
-use crate::ops::OpRegistry;
+use crate::ops::{Fact, Flow, OpRegistry};
 
 /// Why an op must not run a second time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,20 +40,6 @@ impl fmt::Display for NotRecomputable {
     }
 }
 
-/// Ops without a state that are no function of their inputs all the same.
-const NO_FUNCTIONS: [&str; 10] = [
-    "Placeholder",
-    "PlaceholderV2",
-    "PlaceholderWithDefault",
-    "RefSwitch",
-    "_SwitchN",
-    "RefMerge",
-    "Enter",
-    "Exit",
-    "NextIteration",
-    "LoopCond",
-];
-
 /// Whether an op gives the same again when it runs a second time with the same inputs, and does nothing else.
 ///
 /// Outside of loops, a `Switch` does, and a `Merge` of whose inputs no more than one is alive, which can be seen from the `Switch` ops
@@ -79,11 +65,13 @@ pub fn recomputable(
         return Err(NotRecomputable::Stateful);
     }
     let is_outside_loops = flow.frame(node) == FrameId::TOP;
-    let is_function = match op.name() {
-        "Switch" => is_outside_loops,
-        "Merge" => is_outside_loops && flow.has_one_input(graph, node),
-        name => !NO_FUNCTIONS.contains(&name) && flow.frame(node) == flow.output_frame(node),
-    };
+    let facts = op.facts();
+    let is_function = !facts.has(Fact::NoFunction)
+        && match facts.flow() {
+            Some(Flow::Switch) => is_outside_loops,
+            Some(Flow::Merge) => is_outside_loops && flow.has_one_input(graph, node),
+            _ => flow.frame(node) == flow.output_frame(node),
+        };
     if !is_function {
         return Err(NotRecomputable::ControlFlow);
     }

@@ -144,9 +144,9 @@ impl Rewriter<'_> {
     /// Moves an op to the host of its device.
     fn move_to_host(&mut self, name: &str) -> Result<(), RewriteError> {
         let node = self.node(name, "an op that goes to the host")?;
-        let op = self.graph.op(node).name();
+        let op = self.graph.op(node);
         if !computes_nothing(op) || self.graph.device(node).is_cpu() {
-            return Err(RewriteError::NotMovable { node: name.to_string(), op: op.to_string() });
+            return Err(RewriteError::NotMovable { node: name.to_string(), op: op.name().to_string() });
         }
         let before = self.nodes.device(node.index()).to_string();
         let device = self.host_of(node);

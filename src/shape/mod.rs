@@ -15,7 +15,7 @@ pub use given::{Declared, GivenShape, GivenShapeError, GivenShapes, ParseShapeEr
 pub use parameters::learning_parameter_bytes;
 
 use crate::graph::{Graph, NodeId, TensorId, output_shapes};
-use crate::ops::only_resizes;
+use crate::ops::{Fact, Flow};
 
 /// The dimensions of a tensor, -1 for each unknown one; none if even their number is unknown.
 pub type Shape = Option<Box<[i64]>>;
@@ -83,11 +83,13 @@ impl Shapes {
         // What an op hands on as it is has the shape that it had. (Not every exporter says so.)
         for &node in graph.topological() {
             let inputs = graph.data_inputs(node);
-            let handed_on = match graph.op(node).name() {
-                "Identity" | "IdentityN" => inputs.to_vec(),
-                "Switch" => inputs.first().map(|&data| vec![data; 2]).unwrap_or_default(),
+            let handed_on = match (graph.op(node).name(), graph.flow(node)) {
+                ("Identity" | "IdentityN", _) => inputs.to_vec(),
+                (_, Some(Flow::Switch)) => inputs.first().map(|&data| vec![data; 2]).unwrap_or_default(),
                 // Of whichever branch is taken.
-                "Merge" if inputs.windows(2).all(|pair| known.get(pair[0]) == known.get(pair[1])) => {
+                (_, Some(Flow::Merge))
+                    if inputs.windows(2).all(|pair| known.get(pair[0]) == known.get(pair[1])) =>
+                {
                     inputs.first().map(|&data| vec![data]).unwrap_or_default()
                 }
                 _ => continue,
@@ -100,8 +102,8 @@ impl Shapes {
             }
             // Which branch it was is a number.
             let mut outputs = graph.outputs(node);
-            if let ("Merge", Some(result), Some(which)) =
-                (graph.op(node).name(), outputs.next(), outputs.next())
+            if let (Some(Flow::Merge), Some(result), Some(which)) =
+                (graph.flow(node), outputs.next(), outputs.next())
                 && known.get(result).is_some()
             {
                 known.set(which, Some(Box::default()));
@@ -228,7 +230,7 @@ impl Sizes {
     /// Whether a node's op only makes its input larger or smaller, and here does not: it hands its input on.
     pub fn resizes_nothing(&self, graph: &Graph, node: NodeId) -> bool {
         let size = |tensor: Option<TensorId>| self.bytes(tensor?);
-        only_resizes(graph.op(node).name())
+        graph.op(node).facts().has(Fact::Resizes)
             && size(graph.data_inputs(node).first().copied())
                 .is_some_and(|bytes| size(graph.outputs(node).next()) == Some(bytes))
     }

@@ -1,7 +1,7 @@
 //! What TensorFlow computes before the first step.
 
 use crate::graph::{FrameId, NodeId};
-use crate::ops::OpRegistry;
+use crate::ops::{Fact, OpRegistry};
 use crate::order::{Place, Placement};
 use crate::plan::Analysis;
 use crate::shape::Shapes;
@@ -9,23 +9,6 @@ use crate::shape::Shapes;
 /// TensorFlow computes an op with constant inputs beforehand if its result has fewer bytes, and keeps it as a constant
 /// (`ConstantFoldingOptions::max_constant_size_in_bytes`).
 pub(super) const LARGEST_FOLDED_BYTES: u64 = 10 << 20;
-
-/// Ops that are not computed beforehand although they have no state.
-const NOT_FOLDED: [&str; 13] = [
-    "NoOp",
-    "Placeholder",
-    "PlaceholderV2",
-    "PlaceholderWithDefault",
-    "Switch",
-    "Merge",
-    "Enter",
-    "Exit",
-    "NextIteration",
-    "LoopCond",
-    "StopGradient",
-    "PreventGradient",
-    "VarHandleOp",
-];
 
 /// Which ops have the same outputs in each step, so that no step runs them: constants, what depends on nothing else, and the
 /// shapes of tensors whose shapes are known. The runtime sees to that, for each device on its own: what reads a constant that has to be
@@ -55,8 +38,7 @@ fn is_constant(
     let inputs = graph.data_inputs(node);
     if op.is_stateful()
         || inputs.is_empty()
-        || NOT_FOLDED.contains(&op.name())
-        || op.name().starts_with("StatelessRandom")
+        || op.facts().has(Fact::NotFolded)
         || flow.frame(node) != FrameId::TOP
         || OpRegistry::builtin().id(op.name()).is_none()
     {

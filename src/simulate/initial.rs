@@ -14,6 +14,7 @@ use super::persistent::{Persistent, updates};
 use super::pool::{CHUNK_BYTES, Chunk, Pool};
 use super::{Machine, Observer, OpCost, Outline, Program, simulate};
 use crate::graph::{Graph, NodeId, TensorId};
+use crate::ops::Fact;
 use crate::order::{Place, Placement};
 use crate::plan::{Analysis, Draft, movable};
 
@@ -179,14 +180,15 @@ fn first_update(graph: &Graph, variable: NodeId, entry: impl Fn(NodeId) -> Optio
 fn first_assigns(graph: &Graph, entry: impl Fn(NodeId) -> Option<u32>) -> HashMap<NodeId, NodeId> {
     let mut is_external = vec![false; graph.len()];
     for &node in graph.topological() {
-        let op = graph.op(node).name();
+        let op = graph.op(node);
         let reads = |from: NodeId| from.index() >= graph.len() || is_external[from.index()];
-        is_external[node.index()] =
-            op.starts_with("Restore") || op.starts_with("Placeholder") || graph.predecessors(node).any(reads);
+        is_external[node.index()] = op.name().starts_with("Restore")
+            || op.facts().has(Fact::Fed)
+            || graph.predecessors(node).any(reads);
     }
     let mut assigns = HashMap::default();
     for node in graph.node_ids() {
-        let is_assign = matches!(graph.op(node).name(), "Assign" | "AssignVariableOp");
+        let is_assign = graph.op(node).facts().has(Fact::Assigns);
         if is_assign
             && entry(node).is_none()
             && !is_external[node.index()]

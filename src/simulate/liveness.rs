@@ -3,6 +3,7 @@
 use prost::Message;
 
 use crate::graph::{Graph, NodeId, TensorId};
+use crate::ops::{Fact, Flow};
 use crate::proto::tensorflow::attr_value::Value;
 use crate::proto::tensorflow::{AttrValue, TensorProto};
 
@@ -26,9 +27,8 @@ impl Liveness {
             let dead = |input: &NodeId| input.index() < graph.len() && liveness.dead_ops[input.index()];
             let controls_are_dead = graph.control_inputs(node).iter().any(dead);
             let inputs = graph.data_inputs(node);
-            let op = graph.op(node).name();
-            let inputs_are_dead = match op {
-                "Merge" | "RefMerge" => {
+            let inputs_are_dead = match graph.flow(node) {
+                Some(Flow::Merge) => {
                     let mut entering =
                         inputs.iter().filter(|&&input| !graph.is_back_edge(graph.producer(input), node));
                     entering.all(|&input| liveness.is_dead(graph, input))
@@ -36,7 +36,7 @@ impl Liveness {
                 _ => inputs.iter().any(|&input| liveness.is_dead(graph, input)),
             };
             liveness.dead_ops[node.index()] = controls_are_dead || inputs_are_dead;
-            if matches!(op, "Switch" | "RefSwitch") {
+            if graph.flow(node) == Some(Flow::Switch) {
                 let taken = inputs.get(1).and_then(|&predicate| known_value(graph, predicate, is_training));
                 liveness.dead_outputs[node.index()] = taken.map(|taken| u32::from(!taken));
             }
@@ -67,7 +67,7 @@ fn known_value(graph: &Graph, mut tensor: TensorId, is_training: bool) -> Option
         }
         match (graph.op(producer).name(), graph.data_inputs(producer)) {
             ("Identity", &[copied]) => tensor = copied,
-            ("Placeholder" | "PlaceholderV2" | "PlaceholderWithDefault", _) => {
+            _ if graph.op(producer).facts().has(Fact::Fed) => {
                 return graph.is_learning_phase(producer).then_some(is_training);
             }
             ("Const", _) => return constant(graph, producer),

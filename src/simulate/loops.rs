@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::graph::{FrameId, Graph, NodeId, TensorId};
-use crate::ops::passes_on;
+use crate::ops::{Fact, Flow};
 use crate::order::{Place, Placement};
 use crate::plan::Analysis;
 use crate::shape::largest_value;
@@ -100,7 +100,7 @@ impl Loops {
             let Some((holder, value)) = keeps(graph, node) else { continue };
             let Some(holder) = holder.map_or(Some(node), |handle| holder_of(graph, handle)) else { continue };
             let takers = frames.takers.get(&holder).map_or(&[][..], Vec::as_slice);
-            if spreads(graph.op(node).name()) {
+            if graph.op(node).facts().has(Fact::Spreads) {
                 let Some(flow_out) = graph.outputs(node).next() else { continue };
                 if placement.output(flow_out) != Place::Host {
                     // Each element is a tensor of its own.
@@ -183,42 +183,11 @@ impl Loops {
 /// The stack, list or TensorArray to which an op adds a tensor, none if it makes one of it, and that tensor.
 fn keeps(graph: &Graph, node: NodeId) -> Option<(Option<TensorId>, TensorId)> {
     let inputs = inputs_of(graph, node);
-    let value = match graph.op(node).name() {
-        "StackPush" | "StackPushV2" | "TensorListPushBack" => 1,
-        "TensorArrayWriteV2" | "TensorArrayWriteV3" | "TensorArrayScatterV2" | "TensorArrayScatterV3" => 2,
-        "TensorListSetItem" => 2,
-        "TensorArraySplitV2" | "TensorArraySplitV3" => 1,
-        op if makes_list_of(op) => return Some((None, *inputs.first()?)),
-        _ => return None,
-    };
-    Some((Some(*inputs.first()?), *inputs.get(value)?))
-}
-
-/// Whether an op makes a list of a tensor's parts.
-fn makes_list_of(op: &str) -> bool {
-    matches!(op, "TensorListFromTensor" | "TensorListScatter" | "TensorListScatterV2" | "TensorListSplit")
-}
-
-/// Whether an op makes many elements of one tensor.
-fn spreads(op: &str) -> bool {
-    op.starts_with("TensorArrayScatter") || op.starts_with("TensorArraySplit") || makes_list_of(op)
-}
-
-/// Whether an op takes elements off.
-fn takes(op: &str) -> bool {
-    op.starts_with("StackPop")
-        || ["TensorArrayRead", "TensorArrayGather", "TensorArrayConcat"]
-            .iter()
-            .any(|start| op.starts_with(start))
-        || [
-            "TensorListPopBack",
-            "TensorListGetItem",
-            "TensorListStack",
-            "TensorListGather",
-            "TensorListConcat",
-        ]
-        .iter()
-        .any(|start| op.starts_with(start))
+    let facts = graph.op(node).facts();
+    match facts.adds() {
+        Some(value) => Some((Some(*inputs.first()?), *inputs.get(value)?)),
+        None => facts.has(Fact::MakesList).then(|| Some((None, *inputs.first()?)))?,
+    }
 }
 
 /// The op that made a handle, or the first of a row of lists.
@@ -227,12 +196,8 @@ fn holder_of(graph: &Graph, handle: TensorId) -> Option<NodeId> {
     // Where a loop carries a list, what it began with.
     let mut seen = BTreeSet::new();
     while node.index() < graph.len() && seen.insert(node) {
-        let op = graph.op(node).name();
-        let is_list_again = matches!(
-            op,
-            "TensorListPushBack" | "TensorListPopBack" | "TensorListSetItem" | "TensorListResize"
-        );
-        if !is_list_again && passes_on(op, 0).is_none() {
+        let facts = graph.op(node).facts();
+        if !facts.has(Fact::SameList) && facts.passes_on(0).is_none() {
             return Some(node);
         }
         let inputs = inputs_of(graph, node);
@@ -252,7 +217,7 @@ fn root(graph: &Graph, mut tensor: TensorId) -> Option<TensorId> {
         }
         let inputs = inputs_of(graph, node);
         let back = inputs.iter().find(|&&input| graph.is_back_edge(graph.producer(input), node));
-        let passed = passes_on(graph.op(node).name(), graph.output_index(tensor));
+        let passed = graph.op(node).facts().passes_on(graph.output_index(tensor));
         match (back, passed) {
             (Some(&back), _) => tensor = back,
             (None, Some(slot)) => tensor = *inputs.get(slot as usize)?,
@@ -273,17 +238,17 @@ impl Frames {
         let Analysis { graph, flow, .. } = analysis;
         let mut frames = Frames { names: HashMap::new(), conditions: HashMap::new(), takers: HashMap::new() };
         for node in graph.node_ids() {
-            match graph.op(node).name() {
-                "Enter" | "RefEnter" => {
+            match graph.flow(node) {
+                Some(Flow::Enter) => {
                     if let Some(name) = graph.attrs(node).string("frame_name") {
                         let name = String::from_utf8_lossy(name).into_owned();
                         frames.names.insert(flow.output_frame(node), name);
                     }
                 }
-                "LoopCond" => {
+                Some(Flow::LoopCond) => {
                     frames.conditions.insert(flow.frame(node), node);
                 }
-                op if takes(op) => {
+                _ if graph.op(node).facts().has(Fact::TakesOff) => {
                     let handle = inputs_of(graph, node).first();
                     if let Some(holder) = handle.and_then(|&handle| holder_of(graph, handle)) {
                         frames.takers.entry(holder).or_default().push(node);
@@ -379,7 +344,7 @@ impl Frames {
             let &[value] = &*pushed else { return None };
             node = graph.producer(value);
         }
-        if op_of(graph, node)? != "Exit" {
+        if flow_of(graph, node)? != Flow::Exit {
             return None;
         }
         let frame = analysis.flow.frame(node);
@@ -427,13 +392,13 @@ fn counts_down_from(graph: &Graph, counter: TensorId) -> Option<TensorId> {
 /// What a loop carries under a name: its first value, and what the body makes of it.
 fn carried(graph: &Graph, merge: TensorId) -> Option<(TensorId, TensorId)> {
     let node = graph.producer(body(graph, merge));
-    if op_of(graph, node)? != "Merge" {
+    if flow_of(graph, node)? != Flow::Merge {
         return None;
     }
     let &[first, back] = inputs_of(graph, node) else { return None };
     let source = |tensor: TensorId| inputs_of(graph, graph.producer(tensor)).first().copied();
-    let is_loop = op_of(graph, graph.producer(first))? == "Enter"
-        && op_of(graph, graph.producer(back))? == "NextIteration";
+    let is_loop = flow_of(graph, graph.producer(first))? == Flow::Enter
+        && flow_of(graph, graph.producer(back))? == Flow::NextIteration;
     is_loop.then(|| Some((source(first)?, source(back)?)))?
 }
 
@@ -464,6 +429,11 @@ fn body(graph: &Graph, mut tensor: TensorId) -> TensorId {
 /// The name of a node's op; none of an argument of a function.
 fn op_of<'a>(graph: &Graph<'a>, node: NodeId) -> Option<&'a str> {
     (node.index() < graph.len()).then(|| graph.op(node).name())
+}
+
+/// What a node is in control flow; nothing if it is an argument of a function.
+fn flow_of(graph: &Graph, node: NodeId) -> Option<Flow> {
+    (node.index() < graph.len()).then(|| graph.flow(node))?
 }
 
 /// What a node reads; nothing if it is an argument of a function.

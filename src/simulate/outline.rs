@@ -13,6 +13,7 @@ use super::persistent::Persistent;
 use super::program::{Buffer, NONE, buffer};
 use super::{Liveness, constants};
 use crate::graph::{Graph, NodeId, TensorId};
+use crate::ops::Fact;
 use crate::order::{Place, Placement};
 use crate::plan::{Analysis, Weight, weights};
 
@@ -320,23 +321,10 @@ fn listing(graph: &Graph, late: &Late, runs: impl Fn(NodeId) -> bool) -> Vec<Nod
     order
 }
 
-/// The bytes of outputs that TensorFlow's shape functions leave without a shape although the kernels make next to nothing: what batch
-/// norm passes to its gradient for cuDNN, beyond the statistics, is a number where cuDNN needs nothing.
-fn reserve_space_bytes(op: &str, output: u32) -> Option<u64> {
-    match (op, output) {
-        ("FusedBatchNormV3", 5) => Some(4),
-        ("FusedBatchNormGradV3", 3..) => Some(0),
-        _ => None,
-    }
-}
-
 /// The bytes of a tensor that a node makes, if they are known.
 pub(super) fn output_bytes(analysis: &Analysis, node: NodeId, tensor: TensorId) -> Option<u64> {
     let graph = analysis.graph;
-    analysis
-        .sizes
-        .bytes(tensor)
-        .or_else(|| reserve_space_bytes(graph.op(node).name(), graph.output_index(tensor)))
+    analysis.sizes.bytes(tensor).or_else(|| graph.op(node).facts().reserve_bytes(graph.output_index(tensor)))
 }
 
 fn check_sizes(analysis: &Analysis, placement: &Placement, order: &[NodeId]) -> Result<(), UnknownSizes> {
@@ -360,7 +348,7 @@ fn check_sizes(analysis: &Analysis, placement: &Placement, order: &[NodeId]) -> 
         return Ok(());
     }
     let is_open = |node: &NodeId| {
-        graph.op(*node).name().starts_with("Placeholder")
+        graph.op(*node).facts().has(Fact::Fed)
             && graph.outputs(*node).any(|tensor| analysis.sizes.bytes(tensor).is_none())
     };
     let shape_of =

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use super::constants::LARGEST_FOLDED_BYTES;
 use super::pool::in_chunks;
 use crate::graph::{Graph, NodeId, TensorId};
-use crate::ops::{Attr, AttrLookup, passes_on};
+use crate::ops::Fact;
+use crate::ops::{Attr, AttrLookup};
 use crate::order::{Place, Placement};
 use crate::plan::Analysis;
 
@@ -126,14 +127,13 @@ pub(super) fn updates(graph: &Graph, variable: NodeId) -> impl Iterator<Item = N
     while let Some(holder) = open.pop() {
         for handle in graph.outputs(holder) {
             for reader in graph.uses(handle) {
-                let op = graph.op(reader.node).name();
-                let writes = ["ResourceApply", "ResourceSparseApply", "ResourceScatter", "Assign"];
+                let facts = graph.op(reader.node).facts();
                 if !seen.insert(reader.node) {
                     continue;
                 }
-                if writes.iter().any(|family| op.starts_with(family)) {
+                if facts.has(Fact::WritesResource) {
                     writers.push(reader.node);
-                } else if passes_on(op, 0).is_some() {
+                } else if facts.passes_on(0).is_some() {
                     open.push(reader.node);
                 }
             }

@@ -9,7 +9,7 @@ use super::builder::Builder;
 use super::initial::Initial;
 use crate::dtype::DataType;
 use crate::graph::{Graph, NodeId, Rows, TensorId};
-use crate::ops::{is_persistent, passes_on, takes_over};
+use crate::ops::{Fact, Flow};
 use crate::order::Place;
 use crate::plan::Draft;
 use crate::shape::Sizes;
@@ -34,17 +34,17 @@ pub enum Buffer {
 
 /// The buffer of an output of a node.
 pub(super) fn buffer(graph: &Graph, sizes: &Sizes, node: NodeId, tensor: TensorId) -> Buffer {
-    let op = graph.op(node).name();
+    let facts = graph.op(node).facts();
     let output = graph.output_index(tensor);
-    if graph.output_type(tensor).is_ref || is_persistent(op) || graph.is_argument(node) {
+    if graph.output_type(tensor).is_ref || facts.has(Fact::Persistent) || graph.is_argument(node) {
         Buffer::Persistent
-    } else if matches!(op, "Merge" | "RefMerge") && output == 0 {
+    } else if facts.flow() == Some(Flow::Merge) && output == 0 {
         full_optional(graph, node, tensor).map_or(Buffer::AnyInput, Buffer::Input)
-    } else if let Some(slot) = passes_on(op, output) {
+    } else if let Some(slot) = facts.passes_on(output) {
         Buffer::Input(slot)
     } else if sizes.resizes_nothing(graph, node) {
         Buffer::Input(0)
-    } else if takes_over(op) {
+    } else if facts.has(Fact::TakesOver) {
         Buffer::DyingInput
     } else {
         Buffer::Own

@@ -6,7 +6,7 @@ use super::feed::{FeedSpec, Values};
 use super::{Recipe, TrainError, npy};
 use crate::dtype::DataType;
 use crate::graph::{Graph, NodeId};
-use crate::ops::{Attr, AttrLookup};
+use crate::ops::{Attr, AttrLookup, Fact};
 use crate::runtime::Tensor;
 use crate::shape::PlaceholderShapes;
 
@@ -100,7 +100,7 @@ pub fn points(shape: &[i64]) -> Option<(u64, &'static str)> {
 }
 
 fn is_placeholder(graph: &Graph, node: NodeId) -> bool {
-    matches!(graph.op(node).name(), "Placeholder" | "PlaceholderV2" | "PlaceholderWithDefault")
+    graph.op(node).facts().has(Fact::Fed)
 }
 
 fn check_name(graph: &Graph, placeholders: &[NodeId], spec: &FeedSpec) -> Result<(), TrainError> {

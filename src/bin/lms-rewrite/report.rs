@@ -7,8 +7,9 @@ use serde::Serialize;
 use tf_lms::cli::Size;
 use tf_lms::format::{Encoding, Kind};
 use tf_lms::graph::NodeId;
+use tf_lms::ops::Fact;
 use tf_lms::order::{Place, Placement};
-use tf_lms::plan::{Analysis, DataParallel, Plan, Swap, keeps_value};
+use tf_lms::plan::{Analysis, DataParallel, Plan, Swap};
 use tf_lms::shape::learning_parameter_bytes;
 
 /// The version of the JSON document.
@@ -235,7 +236,8 @@ impl Report {
 fn weights_on_host(analysis: &Analysis, plan: &Plan) -> usize {
     let graph = analysis.graph;
     let host_ops: HashSet<&str> = plan.host_ops.iter().map(|name| &**name).collect();
-    let is_there = |&node: &NodeId| keeps_value(graph.op(node).name()) && host_ops.contains(graph.name(node));
+    let is_there =
+        |&node: &NodeId| graph.op(node).facts().has(Fact::KeepsValue) && host_ops.contains(graph.name(node));
     graph.node_ids().filter(is_there).count()
 }
 

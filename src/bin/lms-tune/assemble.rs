@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
+use tf_lms::ops::Fact;
 use tf_lms::order::Place;
 use tf_lms::picture::{Names, Recording};
 use tf_lms::pipeline::{Budget, Simulated, copied};
-use tf_lms::plan::{Draft, keeps_value};
+use tf_lms::plan::Draft;
 use tf_lms::simulate::{Machine, Outline, Program};
 use tf_lms::tune::{Judge, Tuning, accuracy, step_bound};
 
@@ -80,7 +81,7 @@ impl Facts<'_> {
             weights_on_host: draft
                 .host_ops
                 .iter()
-                .filter(|&&node| keeps_value(graph.op(node).name()))
+                .filter(|&&node| graph.op(node).facts().has(Fact::KeepsValue))
                 .count(),
             bounded_tensors: self.outline.bounded_tensors(),
             parameters: parameters.clone(),

@@ -1,10 +1,8 @@
 //! Ops that take no part in the chosen mode.
 
-use std::collections::HashSet;
-
 use super::Mode;
-use crate::graph::{FrameId, Graph, NodeId, TensorId};
-use crate::ops::{Attr, AttrLookup, OpId};
+use crate::graph::{FrameId, NodeId, TensorId};
+use crate::ops::{Attr, AttrLookup, Fact, Flow, OpInfo, Traffic, WorkKind};
 use crate::plan::Analysis;
 
 /// Which ops do not run in the given mode, or run where swapping makes no sense.
@@ -22,62 +20,32 @@ pub(super) fn inactive_ops(analysis: &Analysis, mode: Mode) -> Vec<bool> {
 struct Finder<'a> {
     analysis: &'a Analysis<'a>,
     mode: Mode,
-    ops: Ops,
     inactive: Vec<bool>,
-}
-
-/// The ops that mean something here, by number.
-struct Ops {
-    batch_norm: HashSet<OpId>,
-    loop_gates: HashSet<OpId>,
-    switches: HashSet<OpId>,
-    merges: HashSet<OpId>,
-    state: HashSet<OpId>,
-}
-
-impl Ops {
-    fn new(graph: &Graph) -> Ops {
-        let ids = |names: &[&str]| names.iter().filter_map(|name| graph.registry().id(name)).collect();
-        Ops {
-            batch_norm: ids(&[
-                "FusedBatchNorm",
-                "FusedBatchNormV2",
-                "FusedBatchNormV3",
-                "FusedBatchNormGrad",
-                "FusedBatchNormGradV2",
-                "FusedBatchNormGradV3",
-            ]),
-            loop_gates: ids(&["Enter", "Exit", "RefEnter", "RefExit"]),
-            switches: ids(&["Switch", "RefSwitch"]),
-            merges: ids(&["Merge", "RefMerge"]),
-            state: ids(&["Const", "Variable", "VariableV2", "VarHandleOp", "ReadVariableOp"]),
-        }
-    }
 }
 
 impl<'a> Finder<'a> {
     fn new(analysis: &'a Analysis<'a>, mode: Mode) -> Finder<'a> {
         let inactive = vec![false; analysis.graph.len()];
-        Finder { analysis, mode, ops: Ops::new(analysis.graph), inactive }
+        Finder { analysis, mode, inactive }
     }
 
     fn visit(&mut self, node: NodeId) {
-        let op = self.analysis.graph.op_id(node);
-        let gate = self.ops.switches.contains(&op) || self.ops.merges.contains(&op);
+        let gate = matches!(self.analysis.graph.flow(node), Some(Flow::Switch | Flow::Merge));
         self.inactive[node.index()] =
             self.is_fixed_batch_norm(node) || self.is_in_loop(node) || !gate && self.gets_nothing(node);
     }
 
     fn is_fixed_batch_norm(&self, node: NodeId) -> bool {
         let graph = self.analysis.graph;
+        let work = || graph.op(node).facts().work();
         self.mode == Mode::Training
-            && self.ops.batch_norm.contains(&graph.op_id(node))
+            && matches!(work(), WorkKind::Memory(Traffic::BatchNorm | Traffic::BatchNormGradient))
             && graph.attrs(node).attr("is_training") == Some(Attr::Bool(false))
     }
 
     fn is_in_loop(&self, node: NodeId) -> bool {
         self.analysis.flow.frame(node) != FrameId::TOP
-            && !self.ops.loop_gates.contains(&self.analysis.graph.op_id(node))
+            && !matches!(self.analysis.graph.flow(node), Some(Flow::Enter | Flow::Exit))
     }
 
     /// Whether all inputs come from inactive ops or the branch not taken, constants and variables aside.
@@ -86,7 +54,7 @@ impl<'a> Finder<'a> {
         let mut gets_any = false;
         for &input in graph.data_inputs(node) {
             let producer = graph.producer(input);
-            if producer.index() >= graph.len() || self.ops.state.contains(&graph.op_id(producer)) {
+            if producer.index() >= graph.len() || is_state(graph.op(producer)) {
                 continue;
             }
             gets_any = true;
@@ -101,7 +69,7 @@ impl<'a> Finder<'a> {
     fn is_branch_not_taken(&self, tensor: TensorId) -> bool {
         let graph = self.analysis.graph;
         let switch = graph.producer(tensor);
-        if !self.ops.switches.contains(&graph.op_id(switch)) {
+        if graph.flow(switch) != Some(Flow::Switch) {
             return false;
         }
         let &[_, mut predicate] = graph.data_inputs(switch) else { return false };
@@ -116,4 +84,9 @@ impl<'a> Finder<'a> {
         let taken = u32::from(self.mode == Mode::Training);
         graph.is_learning_phase(graph.producer(predicate)) && graph.output_index(tensor) != taken
     }
+}
+
+/// Whether an op gives constants and variables.
+fn is_state(op: &OpInfo) -> bool {
+    op.facts().has(Fact::KeepsValue) || op.name() == "ReadVariableOp"
 }

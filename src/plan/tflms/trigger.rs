@@ -2,6 +2,7 @@
 
 use super::Planner;
 use crate::graph::{NodeId, TensorId};
+use crate::ops::Flow;
 use crate::plan::Analysis;
 
 /// How many levels are searched for a trigger.
@@ -169,8 +170,8 @@ impl<'a> TriggerSearch<'a> {
             && !flow.enters_loop(node)
             && consumers.iter().all(|&consumer| {
                 // A Merge is alive with any one of its inputs: what matters to it is when this one is.
-                let wanted = match graph.op(consumer).name() {
-                    "Merge" | "RefMerge" => flow.tensor_condition(graph, tensor),
+                let wanted = match graph.flow(consumer) {
+                    Some(Flow::Merge) => flow.tensor_condition(graph, tensor),
                     _ => flow.condition(consumer),
                 };
                 flow.implies(wanted, flow.condition(node)) && analysis.may_wait(consumer, node)

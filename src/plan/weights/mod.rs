@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 use super::Analysis;
 use crate::dtype::DataType;
 use crate::graph::{Graph, NodeId, TensorId, Use};
+use crate::ops::{Fact, OpInfo};
 use crate::order::{Place, Placement};
 
 /// A value that no step changes.
@@ -28,24 +29,10 @@ pub struct Weight {
 /// Whether all that an op does is to keep a value, to assign it, or to pass it on.
 ///
 /// [`weights`] moves no others, as kernels of different devices may round differently.
-pub fn computes_nothing(op: &str) -> bool {
-    keeps_value(op)
-        || passes_on(op)
-        || assigns(op)
-        || matches!(op, "VarIsInitializedOp" | "IsVariableInitialized")
-}
-
-/// Whether an op keeps a value from step to step.
-pub fn keeps_value(op: &str) -> bool {
-    matches!(op, "Const" | "VarHandleOp" | "Variable" | "VariableV2")
-}
-
-fn passes_on(op: &str) -> bool {
-    matches!(op, "Identity" | "ReadVariableOp")
-}
-
-fn assigns(op: &str) -> bool {
-    matches!(op, "Assign" | "AssignVariableOp")
+pub fn computes_nothing(op: &OpInfo) -> bool {
+    [Fact::KeepsValue, Fact::HandsValueOn, Fact::Assigns, Fact::AsksForValue]
+        .iter()
+        .any(|&fact| op.facts().has(fact))
 }
 
 /// All weights that a graph's GPUs keep and that can be on the host, in the order of the file. `is_constant` says of each node whether
@@ -58,7 +45,7 @@ pub fn weights(analysis: &Analysis, placement: &Placement, is_constant: &[bool])
     let colocated = Colocated::of(graph);
     let finder = Finder { analysis, placement, is_constant, colocated: &colocated };
     let is_kept = |&node: &NodeId| {
-        keeps_value(graph.op(node).name())
+        graph.op(node).facts().has(Fact::KeepsValue)
             && placement.op(node) != Place::Host
             && graph.outputs(node).all(|tensor| {
                 let is_handle = graph.output_type(tensor).dtype == DataType::RESOURCE;
@@ -109,7 +96,8 @@ impl Finder<'_> {
                 }
             }
         }
-        let is_changed = |&node: &NodeId| assigns(graph.op(node).name()) && self.analysis.step.contains(node);
+        let is_changed =
+            |&node: &NodeId| graph.op(node).facts().has(Fact::Assigns) && self.analysis.step.contains(node);
         let bytes = tensors.iter().filter_map(|&tensor| self.analysis.sizes.bytes(tensor)).max()?;
         if bytes == 0 || ops.iter().any(is_changed) || !self.colocated.allows(graph, &seen) {
             return None;
@@ -121,7 +109,7 @@ impl Finder<'_> {
 
     fn reading(&self, tensor: TensorId, reader: Use) -> Reading {
         let graph = self.analysis.graph;
-        let op = graph.op(reader.node).name();
+        let op = graph.op(reader.node);
         let output = graph.output_type(tensor);
         let is_on_host = self.placement.op(reader.node) == Place::Host;
         if output.is_ref || output.dtype == DataType::RESOURCE {
@@ -132,7 +120,7 @@ impl Finder<'_> {
                 false => Reading::Forbids,
             };
         }
-        if passes_on(op) && !is_on_host {
+        if op.facts().has(Fact::HandsValueOn) && !is_on_host {
             return Reading::GoesAlong;
         }
         if !self.analysis.step.contains(reader.node) {

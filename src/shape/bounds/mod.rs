@@ -14,7 +14,7 @@ use values::Values;
 
 use super::Shapes;
 use crate::graph::{Graph, NodeId, TensorId};
-use crate::ops::{Attr, AttrLookup};
+use crate::ops::{Attr, AttrLookup, Fact};
 
 /// Dimensions none of which is exceeded.
 type Most = Vec<i64>;
@@ -87,7 +87,7 @@ impl Bounds<'_> {
 
     /// The shape of what hands its first input on in another one, where all of that but one dimension is known.
     fn one_open(&self, node: NodeId, mut known: Vec<i64>) -> Option<Most> {
-        if !rules::keeps_elements(self.graph.op(node).name()) {
+        if !self.graph.op(node).facts().has(Fact::Reshapes) {
             return None;
         }
         let elements = product(&self.input(node, 0)?)?;

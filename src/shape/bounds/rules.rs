@@ -1,211 +1,26 @@
 //! Op by op: how large an output is at most, given how large the inputs are at most.
 //!
-//! Each rule is a fact about an op's kernel. `tests/bounds.rs` holds them against TensorFlow.
+//! Each rule is a fact about an op's kernel. What many ops have in common their rows say (`ops::ShapeRule`); here is what few have. `tests/bounds.rs` holds them against TensorFlow.
 
 use prost::Message;
 
 use super::{Bounds, Most, axis_of, broadcast, product, slices, values};
 use crate::graph::NodeId;
-use crate::ops::{Attr, AttrLookup};
+use crate::ops::{Attr, AttrLookup, ShapeRule};
 use crate::proto::tensorflow::AttrValue;
 use crate::proto::tensorflow::attr_value::Value as AttrKind;
 
-/// Whether an op hands on the elements of its first input in another shape.
-pub(super) fn keeps_elements(op: &str) -> bool {
-    matches!(op, "Reshape" | "Squeeze" | "ExpandDims" | "EnsureShape")
-}
-
-/// Ops whose first output is as large as their first input.
-const LIKE_FIRST: &[&str] = &[
-    "Abs",
-    "Acos",
-    "Acosh",
-    "Asin",
-    "Asinh",
-    "Atan",
-    "Atanh",
-    "BiasAdd",
-    "Bitcast",
-    "Cast",
-    "Ceil",
-    "CheckNumerics",
-    "ClipByValue",
-    "Cos",
-    "Cosh",
-    "Cumprod",
-    "Cumsum",
-    "DebugGradientIdentity",
-    "Digamma",
-    "Elu",
-    "EluGrad",
-    "EnsureShape",
-    "Enter",
-    "Erf",
-    "Erfc",
-    "Exit",
-    "Exp",
-    "Expm1",
-    "Floor",
-    "FusedBatchNorm",
-    "FusedBatchNormGrad",
-    "FusedBatchNormGradV2",
-    "FusedBatchNormGradV3",
-    "FusedBatchNormV2",
-    "FusedBatchNormV3",
-    "Identity",
-    "Inv",
-    "InvertPermutation",
-    "IsFinite",
-    "IsInf",
-    "IsNan",
-    "LeakyRelu",
-    "LeakyReluGrad",
-    "Lgamma",
-    "Log",
-    "Log1p",
-    "LogSoftmax",
-    "LogicalNot",
-    "LRN",
-    "MatrixBandPart",
-    "MaxPoolGrad",
-    "Neg",
-    "NextIteration",
-    "OnesLike",
-    "PlaceholderWithDefault",
-    "PreventGradient",
-    "RandomShuffle",
-    "Reciprocal",
-    "RefEnter",
-    "RefExit",
-    "RefIdentity",
-    "RefNextIteration",
-    "Relu",
-    "Relu6",
-    "Relu6Grad",
-    "ReluGrad",
-    "Reverse",
-    "ReverseSequence",
-    "ReverseV2",
-    "Rint",
-    "Round",
-    "Rsqrt",
-    "RsqrtGrad",
-    "Selu",
-    "SeluGrad",
-    "Sigmoid",
-    "SigmoidGrad",
-    "Sign",
-    "Sin",
-    "Sinh",
-    "Snapshot",
-    "Softmax",
-    "Softplus",
-    "SoftplusGrad",
-    "Softsign",
-    "SoftsignGrad",
-    "Sqrt",
-    "SqrtGrad",
-    "Square",
-    "StopGradient",
-    "Tan",
-    "Tanh",
-    "TanhGrad",
-    "ZerosLike",
-];
-
-/// Ops that go over the elements of several inputs, each broadcast to the others.
-const BROADCAST: &[&str] = &[
-    "Add",
-    "AddV2",
-    "ApproximateEqual",
-    "Atan2",
-    "BitwiseAnd",
-    "BitwiseOr",
-    "BitwiseXor",
-    "Div",
-    "DivNoNan",
-    "Equal",
-    "FloorDiv",
-    "FloorMod",
-    "Greater",
-    "GreaterEqual",
-    "Less",
-    "LessEqual",
-    "LogicalAnd",
-    "LogicalOr",
-    "Maximum",
-    "Minimum",
-    "Mod",
-    "Mul",
-    "MulNoNan",
-    "NextAfter",
-    "NotEqual",
-    "Pow",
-    "RealDiv",
-    "SelectV2",
-    "SquaredDifference",
-    "Sub",
-    "TruncateDiv",
-    "TruncateMod",
-    "Xdivy",
-    "Xlog1py",
-    "Xlogy",
-];
-
-/// Ops that make one value of all those along some axes.
-const REDUCTIONS: &[&str] = &["All", "Any", "EuclideanNorm", "Max", "Mean", "Min", "Prod", "Sum"];
-
-/// Ops whose output's sizes are the values of an input, and which input.
-const SHAPED_BY: &[(&str, usize)] = &[
-    ("AvgPoolGrad", 0),
-    ("BroadcastTo", 1),
-    ("Conv2DBackpropFilter", 1),
-    ("Conv2DBackpropInput", 0),
-    ("Conv3DBackpropFilterV2", 1),
-    ("Conv3DBackpropInputV2", 0),
-    ("DepthwiseConv2dNativeBackpropFilter", 1),
-    ("DepthwiseConv2dNativeBackpropInput", 0),
-    ("Empty", 0),
-    ("Fill", 0),
-    ("ParameterizedTruncatedNormal", 0),
-    ("RandomGamma", 0),
-    ("RandomStandardNormal", 0),
-    ("RandomUniform", 0),
-    ("RandomUniformInt", 0),
-    ("ScatterNd", 2),
-    ("SparseToDense", 1),
-    ("StatelessRandomNormal", 0),
-    ("StatelessRandomNormalV2", 0),
-    ("StatelessRandomUniform", 0),
-    ("StatelessRandomUniformInt", 0),
-    ("StatelessRandomUniformIntV2", 0),
-    ("StatelessRandomUniformV2", 0),
-    ("StatelessTruncatedNormal", 0),
-    ("StatelessTruncatedNormalV2", 0),
-    ("TruncatedNormal", 0),
-];
-
-/// Ops that go over windows of images, and leave the number of channels to the inference: neither the batch nor the image grows.
-const WINDOWS: &[&str] =
-    &["AvgPool", "AvgPool3D", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "MaxPool", "MaxPool3D"];
-
 /// Dimensions that an output does not exceed, if those of the inputs are bounded and the op has a rule.
 pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<Most> {
-    let op = bounds.graph.op(node).name();
-    if LIKE_FIRST.contains(&op) {
-        return (output == 0).then(|| bounds.input(node, 0))?;
-    }
-    if BROADCAST.contains(&op) {
-        return Some(broadcast(&bounds.inputs(node)?));
-    }
-    if REDUCTIONS.contains(&op) {
-        return reduced(bounds, node);
-    }
-    if WINDOWS.contains(&op) {
-        return windows(bounds, node, output);
-    }
-    if let Some(&(_, slot)) = SHAPED_BY.iter().find(|(shaped, _)| *shaped == op) {
-        return bounds.most_values(node, slot);
+    let info = bounds.graph.op(node);
+    let op = info.name();
+    match info.facts().shape() {
+        Some(ShapeRule::LikeFirst) => return (output == 0).then(|| bounds.input(node, 0))?,
+        Some(ShapeRule::Broadcast) => return Some(broadcast(&bounds.inputs(node)?)),
+        Some(ShapeRule::Reduction) => return reduced(bounds, node),
+        Some(ShapeRule::Windows) => return windows(bounds, node, output),
+        Some(ShapeRule::Given(slot)) => return bounds.most_values(node, slot),
+        None => {}
     }
     match op {
         // Of as many different elements as there are.

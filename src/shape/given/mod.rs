@@ -21,6 +21,7 @@ pub use placeholders::{Declared, PlaceholderShapes};
 use std::collections::HashMap;
 
 use crate::graph::{Graph, NodeId};
+use crate::ops::Fact;
 use error::Show;
 use placeholders::outdated;
 
@@ -126,7 +127,7 @@ fn resolve_batch(
 }
 
 fn is_placeholder(graph: &Graph, node: NodeId) -> bool {
-    matches!(graph.op(node).name(), "Placeholder" | "PlaceholderV2" | "PlaceholderWithDefault")
+    graph.op(node).facts().has(Fact::Fed)
 }
 
 /// The shape that a placeholder asks its feed to have; none if any will do.

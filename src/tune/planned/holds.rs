@@ -8,6 +8,7 @@ use rustc_hash::FxHashSet as HashSet;
 use super::course::{Course, NONE};
 use super::outsiders::Outsiders;
 use crate::graph::{Condition, FrameId, Graph, NodeId};
+use crate::ops::Fact;
 use crate::order::Place;
 
 /// How many of the last ops that may hold up others are tried, one after the other.
@@ -221,8 +222,7 @@ fn free_before(course: &Course, holding: &[Holder]) -> Vec<u32> {
 fn first_missing(course: &Course, holding: &[Holder]) -> Vec<u32> {
     let analysis = course.outline.analysis();
     let graph = analysis.graph;
-    let is_needy =
-        |node: NodeId| graph.op(node).is_stateful() || graph.op(node).name().starts_with("Placeholder");
+    let is_needy = |node: NodeId| graph.op(node).is_stateful() || graph.op(node).facts().has(Fact::Fed);
     let places = first_needed(graph, holding);
     let mut needy: Vec<NodeId> =
         graph.node_ids().filter(|&node| places[node.index()] != NONE && is_needy(node)).collect();

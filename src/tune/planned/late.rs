@@ -2,6 +2,7 @@
 
 use super::schedule::Order;
 use crate::graph::{FrameId, NodeId};
+use crate::ops::Fact;
 use crate::order::Place;
 use crate::simulate::{Buffer, Origin, Outline, Program};
 
@@ -87,10 +88,7 @@ fn late_ops(outline: &Outline, program: &Program, order: &[u32]) -> Vec<bool> {
 
 /// Whether an op does nothing but to pass on a buffer to those who read it.
 fn is_view(outline: &Outline, program: &Program, op: u32, node: NodeId) -> bool {
-    let passes_on = matches!(
-        outline.analysis().graph.op(node).name(),
-        "Identity" | "Reshape" | "Squeeze" | "ExpandDims" | "StopGradient" | "Bitcast" | "Merge"
-    );
+    let passes_on = outline.analysis().graph.op(node).facts().has(Fact::View);
     let mut on_gpu = program.outputs(op).filter(|&tensor| program.tensor_place(tensor) != Place::Host);
     let is_passed_on = |tensor| matches!(program.buffer(tensor), Buffer::Input(_) | Buffer::AnyInput);
     // One that others only wait for would keep its input for nothing.

@@ -7,7 +7,7 @@
 
 use super::course::{Course, NONE};
 use crate::graph::NodeId;
-use crate::ops::reads_no_values;
+use crate::ops::Fact;
 
 /// Outsiders are told apart up to this number; what others need may wait for nothing by this rule.
 const MOST_OUTSIDERS: usize = 512;
@@ -78,8 +78,9 @@ fn outsiders(course: &Course) -> Vec<bool> {
         let mut touched = program.outputs(entry).chain(program.reads(entry).flatten());
         touched.any(|tensor| course.life_of[tensor as usize] != NONE)
     };
-    let is_idle =
-        |node: NodeId| reads_no_values(graph.op(node).name()) && graph.successors(node).next().is_none();
+    let is_idle = |node: NodeId| {
+        graph.op(node).facts().has(Fact::ReadsNoValues) && graph.successors(node).next().is_none()
+    };
     let mut comes_of_gpu = vec![false; graph.len()];
     let mut is_outsider = vec![false; graph.len()];
     for &node in graph.topological() {

@@ -6,82 +6,16 @@ use super::holds::Starters;
 use super::recipe::{Allowance, Chains, Recipe};
 use super::residence::{Absence, Comeback, Residence, SecondRun};
 use crate::graph::{NodeId, TensorId};
+use crate::ops::Fact;
 use crate::plan::recomputable;
 use crate::simulate::Machine;
-
-/// Ops that give the same bits each time, and whose second run may take less time than a copy of what they make: on a PCIe
-/// link even convolutions do. (Their gradients are not among them: libraries add these up in no certain order.)
-const CHEAP: [&str; 62] = [
-    "Abs",
-    "Add",
-    "AddN",
-    "AddV2",
-    "AvgPool",
-    "AvgPool3D",
-    "BiasAdd",
-    "Cast",
-    "Concat",
-    "ConcatV2",
-    "Conv2D",
-    "Conv3D",
-    "DepthwiseConv2dNative",
-    "MatMul",
-    "Div",
-    "Elu",
-    "Equal",
-    "Erf",
-    "Exp",
-    "ExpandDims",
-    "FusedBatchNorm",
-    "FusedBatchNormV2",
-    "FusedBatchNormV3",
-    "Greater",
-    "GreaterEqual",
-    "Identity",
-    "LeakyRelu",
-    "Less",
-    "LessEqual",
-    "Log",
-    "Log1p",
-    "LogSoftmax",
-    "MaxPool",
-    "MaxPool3D",
-    "Maximum",
-    "Merge",
-    "Minimum",
-    "Mul",
-    "Neg",
-    "Pad",
-    "PadV2",
-    "Pow",
-    "RealDiv",
-    "Reciprocal",
-    "Relu",
-    "Relu6",
-    "Reshape",
-    "ResizeBilinear",
-    "ResizeNearestNeighbor",
-    "Rsqrt",
-    "Select",
-    "SelectV2",
-    "Selu",
-    "Sigmoid",
-    "Softmax",
-    "Softplus",
-    "Sqrt",
-    "Square",
-    "Squeeze",
-    "Sub",
-    "Switch",
-    "Tanh",
-];
 
 /// For each tensor of the program the op that makes it, if running that again is cheap and safe.
 pub(in crate::tune) fn cheap_ops(course: &Course) -> Vec<Option<NodeId>> {
     let analysis = course.outline.analysis();
     let cheap_op = |id: TensorId| {
         let node = analysis.graph.producer(id);
-        let is_cheap = CHEAP.contains(&analysis.graph.op(node).name())
+        let is_cheap = analysis.graph.op(node).facts().has(Fact::Again)
             && recomputable(analysis.graph, &analysis.flow, &analysis.ref_variables, node).is_ok();
         is_cheap.then_some(node)
     };

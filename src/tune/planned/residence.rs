@@ -7,6 +7,7 @@ use super::holds::{Holds, Starters};
 use super::room::Room;
 use super::updates::Updates;
 use crate::graph::{FrameId, NodeId};
+use crate::ops::Flow;
 use crate::order::Place;
 use crate::plan::NodeOrder;
 use crate::simulate::Origin;
@@ -137,7 +138,7 @@ impl<'a> Residence<'a> {
             let Some(node) = self.node(read.reader) else { return false };
             let reads = graph.data_inputs(node).iter().zip(course.outline.placement().inputs(node));
             analysis.flow.frame(node) == FrameId::TOP
-                && !matches!(graph.op(node).name(), "Merge" | "RefMerge")
+                && graph.flow(node) != Some(Flow::Merge)
                 && reads.filter(|(read, _)| **read == id).all(|(_, &place)| place == Place::Gpu(life.gpu))
         })
     }

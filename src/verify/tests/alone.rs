@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::ops::{self, OpRegistry};
+use crate::ops::{Fact, OpRegistry};
 use crate::verify::op_facts::{OpFacts, may_write_refs};
 
 /// What may be used of the rest of the library. How a function's calls are made flat is one knowledge for all; the checker does it for itself,
@@ -30,7 +30,8 @@ const SHARED: [&str; 18] = [
 ];
 
 /// What an op's definition is asked besides its signature: lists that the planner goes by.
-const NOT_SIGNATURES: [&str; 4] = [".has_effect(", ".must_be_fed(", ".gpu_kernel(", "OpInfo::has_effect"];
+const NOT_SIGNATURES: [&str; 6] =
+    [".facts(", "OpInfo::facts", ".has_effect(", ".must_be_fed(", ".gpu_kernel(", "OpInfo::has_effect"];
 
 /// The checker's files, its tests aside.
 fn files() -> Vec<(PathBuf, String)> {
@@ -101,7 +102,7 @@ fn the_planner_and_the_checker_know_the_same_of_each_op() {
     for info in OpRegistry::builtin().iter() {
         let op = info.name();
         let facts = OpFacts::new(op, Some(info), false);
-        assert_eq!(facts.reads_values, !ops::reads_no_values(op), "whether {op} reads values");
+        assert_eq!(facts.reads_values, !info.facts().has(Fact::ReadsNoValues), "whether {op} reads values");
         assert_eq!(facts.has_effect, info.has_effect(), "whether {op} has an effect");
         // Stacks and TensorArrays end with their run.
         let is_of_one_run = ["Stack", "TensorArray"].iter().any(|start| op.starts_with(start));
