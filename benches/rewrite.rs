@@ -1,9 +1,5 @@
 //! How long a rewrite takes, from a file's bytes to the checked bytes of the rewritten one.
 
-#[path = "../tests/support/made_up.rs"]
-#[allow(dead_code)]
-mod made_up;
-
 use std::fs;
 use std::hint::black_box;
 
@@ -45,7 +41,7 @@ fn chains(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("chains");
     group.sample_size(10);
     for nodes in [13_000, 44_000, 100_000, 1_000_000] {
-        let content = made_up::chain(nodes, 1_000);
+        let content = lms_testing::made_up::chain(nodes, 1_000);
         group.throughput(criterion::Throughput::Elements(nodes as u64));
         group.bench_with_input(BenchmarkId::from_parameter(nodes), &content, |bencher, content| {
             bencher.iter_batched(

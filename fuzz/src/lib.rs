@@ -1,6 +1,6 @@
 //! What the fuzz targets do with any bytes: an error or a result, never a panic.
 //!
-//! `tests/fuzzed.rs` does the same with files of `testdata` that it damages at random, with any compiler.
+//! `tests/library/fuzzed.rs` does the same with files of `testdata` that it damages at random, with any compiler.
 
 use tf_lms::format::Edits;
 use tf_lms::plan::tflms::{LevelSlice, Parameters};

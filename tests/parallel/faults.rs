@@ -7,8 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::program::{MNIST_REF, command, report};
-use crate::support;
+use lms_testing::program::{MNIST_REF, command, report};
 
 /// Seconds that a worker is waited for in these tests.
 const TIMEOUT: f64 = 3.0;
@@ -127,7 +126,7 @@ fn is_loopback(address: &str) -> bool {
 /// Each worker in turn, killed and stopped: all others end, the one is named, and nothing is left behind.
 #[test]
 fn a_worker_that_dies_or_hangs_ends_all_and_is_named() {
-    if support::tensorflow().is_none() {
+    if lms_testing::tensorflow().is_none() {
         return;
     }
     for (how, victim) in [("KILL", 0), ("KILL", 1), ("STOP", 0), ("STOP", 1)] {
@@ -151,7 +150,7 @@ fn a_worker_that_dies_or_hangs_ends_all_and_is_named() {
 /// Workers go with the process that started them, even if nobody gives it time to end them.
 #[test]
 fn workers_do_not_outlive_the_process_that_started_them() {
-    if support::tensorflow().is_none() {
+    if lms_testing::tensorflow().is_none() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -177,7 +176,7 @@ fn workers_do_not_outlive_the_process_that_started_them() {
 
 #[test]
 fn a_worker_that_never_comes_is_named() {
-    if support::tensorflow().is_none() {
+    if lms_testing::tensorflow().is_none() {
         return;
     }
     let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
@@ -197,7 +196,7 @@ fn a_worker_that_never_comes_is_named() {
 #[test]
 fn a_training_that_was_begun_again_ends_as_an_unbroken_one() {
     let graphs = tempfile::tempdir().unwrap();
-    if support::tensorflow().is_none() || !crate::zoo::make(graphs.path()) {
+    if lms_testing::tensorflow().is_none() || !crate::zoo::make(graphs.path()) {
         return;
     }
     let model = graphs.path().join("clip_global.meta").display().to_string();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::program::{Case, DEEPLAB, GOOGLENET, command, ready, report};
+use lms_testing::program::{Case, DEEPLAB, GOOGLENET, command, ready, report};
 
 fn train(case: &Case, flags: &[&str]) -> Value {
     let model = format!("testdata/{}.meta", case.model);

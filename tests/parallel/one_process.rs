@@ -11,8 +11,6 @@ use tf_lms::shape::PlaceholderShapes;
 use tf_lms::train::{Asked, Feeds, Recipe, digest};
 use tf_lms::{AnalysisOptions, Model};
 
-use crate::support;
-
 /// A training that workers do, and how.
 pub struct Training {
     model: Model,
@@ -104,7 +102,7 @@ impl Training {
             rewrite_options: Some(rewrite),
             ..GraphOptions::default()
         });
-        Session::new(support::tensorflow().unwrap(), self.model.file().graph_def(), &config).unwrap()
+        Session::new(lms_testing::tensorflow().unwrap(), self.model.file().graph_def(), &config).unwrap()
     }
 
     fn initialized(&self) -> Session {

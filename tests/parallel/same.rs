@@ -5,8 +5,7 @@ use std::path::Path;
 use tf_lms::parallel::ParallelOptions;
 
 use crate::one_process::Training;
-use crate::program::{Case, GOOGLENET, MNIST, MNIST_REF, command, report};
-use crate::support;
+use lms_testing::program::{Case, GOOGLENET, MNIST, MNIST_REF, command, report};
 
 const GPT: Case = Case { model: "gpt_32_b4", feeds: &["tokens=randint:0:200"] };
 const VIT: Case = Case { model: "vit_32_b8_fp16", feeds: &["labels=randint:0:10"] };
@@ -24,7 +23,7 @@ fn train(case: &Case, workers: &str, flags: &[&str]) -> serde_json::Value {
 /// is known.
 #[test]
 fn two_workers_have_the_variables_of_one_process_that_applies_their_mean() {
-    if support::tensorflow().is_none() {
+    if lms_testing::tensorflow().is_none() {
         return;
     }
     for case in [MNIST, MNIST_REF, GPT, VIT] {
@@ -38,7 +37,7 @@ fn two_workers_have_the_variables_of_one_process_that_applies_their_mean() {
 /// Buckets of any size reduce the same; so do three workers, to the bit for each of them.
 #[test]
 fn buckets_change_no_bit_and_three_workers_agree() {
-    if support::tensorflow().is_none() {
+    if lms_testing::tensorflow().is_none() {
         return;
     }
     let digests: Vec<_> = ["1", "1MiB", "1GiB"]

@@ -6,8 +6,7 @@ use std::process::Command;
 use tf_lms::parallel::ParallelOptions;
 
 use crate::one_process::Training;
-use crate::program::{command, report};
-use crate::support;
+use lms_testing::program::{command, report};
 
 /// The graphs of `zoo.py`, and how far a whole batch may lead elsewhere; none where it computes something else.
 const MODELS: [(&str, Option<f64>); 12] = [
@@ -46,7 +45,7 @@ pub fn make(folder: &Path) -> bool {
 #[test]
 fn workers_train_to_the_weights_of_one_process() {
     let folder = tempfile::tempdir().unwrap();
-    if support::tensorflow().is_none() || !make(folder.path()) {
+    if lms_testing::tensorflow().is_none() || !make(folder.path()) {
         return;
     }
     for (name, tolerance) in MODELS {

@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::program::{MNIST_REF, UNET, command, reference, run, train};
-use crate::support;
+use lms_testing::program::{MNIST_REF, UNET, command, reference, run, train};
 
 #[test]
 fn a_checkpoint_continues_where_it_was_written() {
-    if support::tensorflow().is_none() {
+    if lms_testing::tensorflow().is_none() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -41,7 +40,7 @@ impl Drop for Endless {
 /// A kill at any time leaves the checkpoint that TensorFlow's file `checkpoint` names whole.
 #[test]
 fn a_killed_run_leaves_its_last_checkpoint() {
-    if support::tensorflow().is_none() {
+    if lms_testing::tensorflow().is_none() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -68,7 +67,7 @@ fn a_killed_run_leaves_its_last_checkpoint() {
 /// Ctrl-C ends training with the summary and a checkpoint.
 #[test]
 fn an_interrupted_run_saves() {
-    if support::tensorflow().is_none() {
+    if lms_testing::tensorflow().is_none() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! The original beside the rewritten graph.
 
-use crate::program::{DEEPLAB, GOOGLENET, ready, train};
+use lms_testing::program::{DEEPLAB, GOOGLENET, ready, train};
 
 #[test]
 fn both_compute_the_same() {

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::program::{command, number, ready, report};
+use lms_testing::program::{command, number, ready, report};
 
 /// Runs a case in a folder; false if there is no Python for it.
 fn case(name: &str, folder: &Path) -> bool {

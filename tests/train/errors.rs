@@ -5,9 +5,8 @@ use std::fs;
 use prost::Message;
 use tf_lms::proto::tensorflow::attr_value::Value;
 
-use crate::program::{ready, run};
-use crate::support;
-use crate::support::graphs::{Nodes, attr_type, shape};
+use lms_testing::graphs::{Nodes, attr_type, shape};
+use lms_testing::program::{ready, run};
 
 #[test]
 fn out_of_memory_is_said_and_is_exit_status_3() {
@@ -24,7 +23,7 @@ fn out_of_memory_is_said_and_is_exit_status_3() {
 
 #[test]
 fn wrong_flags_are_explained() {
-    if support::tensorflow().is_none() {
+    if lms_testing::tensorflow().is_none() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -60,7 +59,7 @@ fn wrong_flags_are_explained() {
 
 #[test]
 fn variables_that_nothing_initializes_are_named() {
-    if support::tensorflow().is_none() {
+    if lms_testing::tensorflow().is_none() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();

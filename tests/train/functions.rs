@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::program::{plugin, ready};
+use lms_testing::program::{plugin, ready};
 
 const MODEL: &str = "testdata/mnist_cnn_tf2";
 
@@ -28,7 +28,7 @@ fn train(model: &Path, flags: &[&str]) -> Option<Value> {
 
 /// The JSON document of a tool.
 fn report(program: &str, flags: &[&str]) -> Value {
-    let output = Command::new(program).args(flags).arg("--json").output().unwrap();
+    let output = Command::new(lms_testing::tool(program)).args(flags).arg("--json").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -40,11 +40,10 @@ fn a_step_that_is_a_function_trains_in_python_as_before_and_copies_what_was_plan
     }
     let folder = tempfile::tempdir().unwrap();
     let swapped = folder.path().join("swapped");
-    let (rewrite, tune) = (env!("CARGO_BIN_EXE_lms-rewrite"), env!("CARGO_BIN_EXE_lms-tune"));
     let exact = ["--allocator", "exact", "--steps", "3"];
     let Some(before) = train(Path::new(MODEL), &exact) else { return };
     let output = swapped.to_str().unwrap();
-    let plan = report(rewrite, &[MODEL, "-o", output]);
+    let plan = report("lms-rewrite", &[MODEL, "-o", output]);
     assert_eq!(plan["function"], "__inference_signature_wrapper_309");
     assert!(!swapped.join("fingerprint.pb").exists());
     let after = train(&swapped, &exact).unwrap();
@@ -55,14 +54,19 @@ fn a_step_that_is_a_function_trains_in_python_as_before_and_copies_what_was_plan
     assert_eq!(copied("out_bytes"), plan["swapout_bytes"].as_u64().unwrap());
     assert_eq!(copied("in_bytes"), plan["swapin_bytes"].as_u64().unwrap());
     // The predicted peak is the one that is measured.
-    let told = report(tune, &[MODEL, "--gpu-mem", "1GiB", "--device-profile", "soft"]);
+    let told = report("lms-tune", &[MODEL, "--gpu-mem", "1GiB", "--device-profile", "soft"]);
     let predicted = told["peak_before"]["bytes"].as_u64().or(told["peak_before"].as_u64()).unwrap() as f64;
     let measured = before["peak_bytes"].as_u64().unwrap() as f64;
     assert!((predicted / measured - 1.0).abs() < 0.05, "predicted {predicted}, measured {measured}");
     // And all comes out again.
     let stripped = folder.path().join("stripped");
-    let output =
-        Command::new(rewrite).arg("--strip").arg(&swapped).arg("-o").arg(&stripped).output().unwrap();
+    let output = Command::new(lms_testing::tool("lms-rewrite"))
+        .arg("--strip")
+        .arg(&swapped)
+        .arg("-o")
+        .arg(&stripped)
+        .output()
+        .unwrap();
     assert!(output.status.success());
     let content = |folder: &Path| std::fs::read(folder.join("saved_model.pb")).unwrap();
     assert!(content(&stripped) == content(Path::new(MODEL)));
@@ -93,7 +97,7 @@ fn random_functions_train_as_before_to_the_last_bit_of_each_variable() {
     let mut planned = std::collections::HashMap::new();
     for index in 0..FUNCTIONS {
         let (model, output) = (format!("{path}/{index}"), format!("{path}/{index}_lms"));
-        let plan = report(env!("CARGO_BIN_EXE_lms-rewrite"), &[&model, "-o", &output]);
+        let plan = report("lms-rewrite", &[&model, "-o", &output]);
         planned.insert(format!("{index}_lms"), plan["swapout_bytes"].as_u64().unwrap());
     }
     let steps = 3;

@@ -1,6 +1,6 @@
 //! TensorFlow's own memory optimizer, to compare with.
 
-use crate::program::{command, number, ready, report, run};
+use lms_testing::program::{command, number, ready, report, run};
 
 const MODEL: &str = "testdata/googlenet_64_b2.meta";
 const EXACT: [&str; 8] =

@@ -1,6 +1,6 @@
 //! What a long run takes of the host.
 
-use crate::program::{number, ready, report, run};
+use lms_testing::program::{number, ready, report, run};
 
 /// What a thousand steps may add: allocators keep some of what they are given back. A feed that stayed in each step would be
 /// 25 MiB.

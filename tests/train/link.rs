@@ -1,7 +1,6 @@
 //! The rates of a link.
 
-use crate::program::{command, ready, report};
-use crate::support;
+use lms_testing::program::{command, ready, report};
 
 /// Slow enough that a busy machine keeps up.
 const RATE: f64 = 50e6;
@@ -22,7 +21,7 @@ fn the_rate_of_the_software_gpu_is_what_it_was_set_to() {
 
 #[test]
 fn a_cpu_has_no_link() {
-    if support::tensorflow().is_none() {
+    if lms_testing::tensorflow().is_none() {
         return;
     }
     let output = command(&["--measure-link", "--device", "cpu"]).output().unwrap();

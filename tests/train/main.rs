@@ -2,9 +2,6 @@
 //!
 //! Skipped, with the reason printed, where no TensorFlow is found and `LMS_REQUIRE_TENSORFLOW` is unset.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod checkpoints;
 mod comparison;
 mod data;
@@ -14,7 +11,6 @@ mod grappler;
 mod host;
 mod link;
 mod plans;
-mod program;
 mod signatures;
 mod sweep;
 mod weights;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::program::{
+use lms_testing::program::{
     BERT, Case, DEEPLAB, GOOGLENET, MNIST, MNIST_REF, RESNET, UNET, command, number, ready, reference,
     report, train, try_to_train,
 };
@@ -15,7 +15,7 @@ const IMAGES_BYTES: u64 = 8 * 28 * 28 * 4;
 
 /// The plan that `lms-rewrite` makes for a model, and writes to a file.
 fn plan_of(case: &Case, path: &str) -> Value {
-    let planned = Command::new(env!("CARGO_BIN_EXE_lms-rewrite"))
+    let planned = Command::new(lms_testing::tool("lms-rewrite"))
         .args([&*format!("testdata/{}.meta", case.model), "--quiet", "--dry-run", "--plan-out", path])
         .status();
     assert!(planned.unwrap().success());
@@ -132,7 +132,7 @@ fn variables_with_memory_of_their_own_do_not_part_the_pool() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("plan.json").display().to_string();
     let model = format!("testdata/{}.meta", RESNET.model);
-    let planned = Command::new(env!("CARGO_BIN_EXE_lms-tune"))
+    let planned = Command::new(lms_testing::tool("lms-tune"))
         .args([&*model, "--gpu-mem", "230MiB", "--memory-ratio", "1", "--device-profile", "soft"])
         .args(["--json", "-o", &path])
         .output();

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::program::{ready, report, run};
+use lms_testing::program::{ready, report, run};
 
 const MODEL: &str = "testdata/mnist_cnn_tf2";
 const EXACT: [&str; 8] =

@@ -10,8 +10,7 @@ use prost::Message;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::program::{command, ready, report, run};
-use crate::support::{self, chain};
+use lms_testing::program::{command, ready, report, run};
 
 const SWEEP: &str = "images:1,2=256..1536/256";
 /// Images of 512² train in it as they are, of 768² with swapping, and at last none do.
@@ -24,7 +23,7 @@ struct Place(TempDir);
 impl Place {
     fn new() -> Place {
         let place = Place(tempfile::tempdir().unwrap());
-        fs::write(place.at("chain.pb"), chain::chain(12).encode_to_vec()).unwrap();
+        fs::write(place.at("chain.pb"), lms_testing::chain::chain(12).encode_to_vec()).unwrap();
         place
     }
 
@@ -40,7 +39,8 @@ impl Place {
     fn flags(&self, more: &[&str]) -> Vec<String> {
         let model = self.path("chain.pb");
         let all =
-            [&[model.as_str(), "--batch-size", "1", "--sweep", SWEEP], &chain::FLAGS[..], more].concat();
+            [&[model.as_str(), "--batch-size", "1", "--sweep", SWEEP], &lms_testing::chain::FLAGS[..], more]
+                .concat();
         all.into_iter().map(str::to_string).collect()
     }
 
@@ -226,7 +226,7 @@ fn a_crash_is_a_row() {
 
 #[test]
 fn a_prediction_runs_nothing_and_can_be_broken_off_anywhere() {
-    if support::tensorflow().is_none() {
+    if lms_testing::tensorflow().is_none() {
         return;
     }
     let place = Place::new();
@@ -262,7 +262,7 @@ fn a_prediction_runs_nothing_and_can_be_broken_off_anywhere() {
 
 #[test]
 fn without_a_device_it_predicts_and_says_so() {
-    if support::tensorflow().is_none() {
+    if lms_testing::tensorflow().is_none() {
         return;
     }
     let place = Place::new();

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::program::{number, ready, report, run};
+use lms_testing::program::{number, ready, report, run};
 
 const FEEDS: [&str; 5] = [
     "tokens=randint:0:100",
@@ -35,7 +35,7 @@ fn runs_in_its_budget(file: &str, flags: &[&str]) {
     let folder = tempfile::TempDir::new().unwrap();
     let plan = folder.path().join("plan.json").to_str().unwrap().to_string();
     let budget = BUDGET.to_string();
-    let tuned = Command::new(env!("CARGO_BIN_EXE_lms-tune"))
+    let tuned = Command::new(lms_testing::tool("lms-tune"))
         .args([&*model, "--target", "loss", "--device-profile", "soft", "--gpu-mem", &budget])
         .args(["--memory-ratio", "1", "--swap-weights", "-o", &plan, "--json"])
         .output()

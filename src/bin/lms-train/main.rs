@@ -10,6 +10,8 @@ mod gpus;
 mod inspect;
 mod job;
 mod listen;
+#[cfg(test)]
+mod loop_cost;
 mod measure_link;
 mod report;
 mod run;

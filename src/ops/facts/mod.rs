@@ -27,7 +27,7 @@ pub enum Fact {
     /// It does nothing but give a buffer another name, shape or type.
     View,
     /// Its outputs may be the buffers of its inputs, or parts of them: always, or where it has nothing to do, as a sum over no axes
-    /// (`tests/buffers.rs` asks TensorFlow).
+    /// (`tests/library/buffers.rs` asks TensorFlow).
     MayPassOn,
     /// Its kernels write the result over an input of the same type and size that nobody else reads.
     ///
@@ -37,7 +37,7 @@ pub enum Fact {
     TakesOver,
     /// It hands its input on as it is when the output is as large.
     ///
-    /// So do TensorFlow's kernels (`tests/buffers.rs` asks them): a gradient through an op that broadcasts is summed over no axes at
+    /// So do TensorFlow's kernels (`tests/library/buffers.rs` asks them): a gradient through an op that broadcasts is summed over no axes at
     /// all where nothing was broadcast, and costs nothing then.
     Resizes,
     /// Its outputs lie in memory that is there in each step anyway: variables, what reads and updates them in place, and constants.

@@ -1,6 +1,6 @@
 //! Op by op: how large an output is at most, given how large the inputs are at most.
 //!
-//! Each rule is a fact about an op's kernel. What many ops have in common their rows say (`ops::ShapeRule`); here is what few have. `tests/bounds.rs` holds them against TensorFlow.
+//! Each rule is a fact about an op's kernel. What many ops have in common their rows say (`ops::ShapeRule`); here is what few have. `tests/library/bounds.rs` holds them against TensorFlow.
 
 use prost::Message;
 

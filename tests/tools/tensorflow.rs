@@ -1,7 +1,5 @@
 //! Finding and opening TensorFlow.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
@@ -26,7 +24,7 @@ fn opens_once_and_returns_the_same_again() {
     let damaged = TensorFlow::open(Some(&damaged)).unwrap_err();
     assert!(matches!(damaged, RuntimeError::NotLoadable { .. }), "{damaged:?}");
 
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     let numbers: Vec<u32> = tensorflow.version().split('.').map_while(|part| part.parse().ok()).collect();
     assert!((numbers[0], numbers[1]) >= MINIMUM_VERSION, "{}", tensorflow.version());
     assert!(tensorflow.path().is_file());

@@ -1,9 +1,7 @@
 //! Shapes that TensorFlow infers.
 
-mod support;
-
+use lms_testing::graphs::{Nodes, attr_type};
 use prost::Message;
-use support::graphs::{Nodes, attr_type};
 use tf_lms::format::{Model, ReadOptions};
 use tf_lms::graph::Graph;
 use tf_lms::ops::OpRegistry;
@@ -40,7 +38,7 @@ fn ask(tensorflow: &TensorFlow, nodes: &Nodes, given: &GivenShapes) -> Result<St
 
 #[test]
 fn what_is_given_reaches_everything_computed_from_it() {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     for given in [given(Some(32), &[]), given(None, &["x=32x8"])] {
         let shapes = ask(tensorflow, &perceptron(), &given).unwrap();
         assert_eq!(
@@ -52,7 +50,7 @@ fn what_is_given_reaches_everything_computed_from_it() {
 
 #[test]
 fn what_nothing_declares_or_gives_stays_unknown() {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     let mut nodes = Nodes::default();
     nodes.placeholder("x", &[-1, 8]);
     nodes.add("any", "Placeholder", &[], &[("dtype", attr_type(1))]);
@@ -64,7 +62,7 @@ fn what_nothing_declares_or_gives_stays_unknown() {
 
 #[test]
 fn a_contradiction_names_the_tensor() {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     let mut nodes = perceptron();
     nodes.declares("relu", &[64, 4]);
     let error = ask(tensorflow, &nodes, &given(None, &[])).unwrap_err();
@@ -76,7 +74,7 @@ fn a_contradiction_names_the_tensor() {
 
 #[test]
 fn what_tensorflow_refuses_is_explained() {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     let mut unknown = perceptron();
     unknown.add("strange", "NoSuchOp", &[], &[]);
     let error = ask(tensorflow, &unknown, &given(None, &[])).unwrap_err();

@@ -11,7 +11,7 @@ use tf_lms::tune::planned::Settings;
 use tf_lms::tune::{Found, Judge, Planned, Strategy as _, Verdict};
 use tf_lms::{AnalysisOptions, Budget};
 
-use super::{plan_holds, random_graph, training_graph, with_resnet};
+use super::{plan_holds, with_resnet};
 
 /// Behind the first second plans are changed by chance. Of a small graph so many are tried in this part of a second.
 const EFFORT_SECONDS: f64 = 1.004;
@@ -29,8 +29,8 @@ proptest! {
     ) {
         let settings = Settings { recompute, effort_seconds: EFFORT_SECONDS, ..Settings::default() };
         match is_odd {
-            true => plan_holds(random_graph::random_graph(seed, size * 2), random_graph::TRAIN_OP, part, settings)?,
-            false => plan_holds(training_graph::random_training_graph(seed, size), training_graph::TRAIN_OP, part, settings)?,
+            true => plan_holds(lms_testing::random_graph::random_graph(seed, size * 2), lms_testing::random_graph::TRAIN_OP, part, settings)?,
+            false => plan_holds(lms_testing::training_graph::random_training_graph(seed, size), lms_testing::training_graph::TRAIN_OP, part, settings)?,
         }
     }
 }

@@ -5,7 +5,7 @@ use tf_lms::graph::{Graph, NodeId};
 use tf_lms::proto::tensorflow::attr_value::{ListValue, Value};
 use tf_lms::proto::tensorflow::{AttrValue, FunctionDef, NodeDef};
 
-use crate::made::*;
+use super::made::*;
 
 #[test]
 fn calls_in_calls_become_one_graph_in_which_all_waits_as_before() {

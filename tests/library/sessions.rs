@@ -1,9 +1,7 @@
 //! Sessions: values of every type in and out, and what goes wrong.
 
-mod support;
-
+use lms_testing::graphs::{Nodes, attr_type, shape};
 use prost::Message;
-use support::graphs::{Nodes, attr_type, shape};
 use tf_lms::dtype::DataType;
 use tf_lms::proto::tensorflow::ConfigProto;
 use tf_lms::proto::tensorflow::attr_value::Value;
@@ -23,7 +21,7 @@ fn identity(dtype: DataType) -> Nodes {
 
 #[test]
 fn values_of_every_plain_type_come_back() {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     for number in 1..=25 {
         let dtype = DataType::new(number);
         let Some(size) = dtype.size_in_bytes() else { continue };
@@ -41,7 +39,7 @@ fn values_of_every_plain_type_come_back() {
 
 #[test]
 fn strings_come_back_whatever_their_bytes() {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     let session = session(tensorflow, &identity(DataType::STRING)).unwrap();
     let strings = vec![b"short".to_vec(), Vec::new(), vec![0xff, 0, 0xfe], vec![b'l'; 10_000]];
     let tensors = [
@@ -56,7 +54,7 @@ fn strings_come_back_whatever_their_bytes() {
 
 #[test]
 fn a_fetched_variable_is_a_copy() {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     let float = || attr_type(DataType::FLOAT.number());
     let mut nodes = Nodes::default();
     nodes.placeholder("x", &[2]);
@@ -75,7 +73,7 @@ fn a_fetched_variable_is_a_copy() {
 
 #[test]
 fn a_resource_can_be_fetched_but_has_no_values() {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     let mut nodes = Nodes::default();
     let dtype = attr_type(DataType::FLOAT.number());
     nodes.add("v", "VarHandleOp", &[], &[("dtype", dtype), ("shape", Value::Shape(shape(&[2])))]);
@@ -87,7 +85,7 @@ fn a_resource_can_be_fetched_but_has_no_values() {
 
 #[test]
 fn devices_are_as_many_as_configured() {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     let config = ConfigProto { device_count: [("CPU".to_string(), 3)].into(), ..ConfigProto::default() };
     let graph = identity(DataType::FLOAT).graph().encode_to_vec();
     let session = Session::new(tensorflow, &graph, &config).unwrap();
@@ -99,7 +97,7 @@ fn devices_are_as_many_as_configured() {
 
 #[test]
 fn running_out_of_memory_is_recognized() {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     let mut nodes = Nodes::default();
     nodes.add("dims", "Placeholder", &[], &[("dtype", attr_type(DataType::INT64.number()))]);
     nodes.add("value", "Placeholder", &[], &[("dtype", attr_type(DataType::FLOAT.number()))]);
@@ -122,7 +120,7 @@ fn running_out_of_memory_is_recognized() {
 
 #[test]
 fn what_is_wrong_is_said() {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     let session = session(tensorflow, &identity(DataType::FLOAT)).unwrap();
     let say =
         |fetches: &[&str], targets: &[&str]| session.run(&[], fetches, targets).unwrap_err().to_string();

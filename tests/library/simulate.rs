@@ -1,18 +1,7 @@
 //! Simulating steps of random graphs, with random plans.
 
-#[path = "support/graphs.rs"]
-#[allow(dead_code)]
-mod graphs;
-#[path = "support/machine.rs"]
-mod machine;
-#[path = "support/made_up.rs"]
-#[allow(dead_code)]
-mod made_up;
-#[path = "support/random_graph.rs"]
-mod random_graph;
-
-use graphs::{Nodes, attr_type, shape};
-use machine::machine;
+use lms_testing::graphs::{Nodes, attr_type, shape};
+use lms_testing::machine::machine;
 use proptest::prelude::*;
 use prost::Message as _;
 use tf_lms::format::{Model, ReadOptions};
@@ -42,7 +31,7 @@ fn with_outline(
     size: usize,
     check: impl FnOnce(&Outline) -> Result<(), TestCaseError>,
 ) -> Result<(), TestCaseError> {
-    with_outline_of(random_graph::random_graph(seed, size), check)
+    with_outline_of(lms_testing::random_graph::random_graph(seed, size), check)
 }
 
 fn with_outline_of(
@@ -52,7 +41,7 @@ fn with_outline_of(
     let model = Model::from_bytes("a random graph", content, &ReadOptions::default()).unwrap();
     let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
     let targets: Vec<NodeId> =
-        graph.node_ids().filter(|&node| graph.name(node) == random_graph::TRAIN_OP).collect();
+        graph.node_ids().filter(|&node| graph.name(node) == lms_testing::random_graph::TRAIN_OP).collect();
     let shapes = Shapes::declared(&graph);
     let sizes = Sizes::of(&graph, &shapes).unwrap();
     let analysis = Analysis::new(&graph, &targets, shapes, sizes);
@@ -183,11 +172,11 @@ fn with_late_constant() -> Nodes {
 #[test]
 fn constants_come_when_they_may() {
     let mut nodes = with_late_constant();
-    nodes.add(random_graph::TRAIN_OP, "NoOp", &["^reader", "^slow"], &[]);
+    nodes.add(lms_testing::random_graph::TRAIN_OP, "NoOp", &["^reader", "^slow"], &[]);
     let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
         let graph = outline.analysis().graph;
         let names: Vec<&str> = outline.order().iter().map(|&node| graph.name(node)).collect();
-        prop_assert_eq!(names, ["x", "slow", "reader", random_graph::TRAIN_OP]);
+        prop_assert_eq!(names, ["x", "slow", "reader", lms_testing::random_graph::TRAIN_OP]);
         Ok(())
     });
     checked.unwrap();
@@ -215,7 +204,7 @@ fn what_reads_a_constant_of_the_host_runs_in_each_step() {
     nodes.add("of_fed", "Relu", &["x"], &float()).declares("of_fed", &[4]);
     nodes.add("sum", "AddV2", &["from_host", "from_gpu"], &float()).declares("sum", &[4]);
     nodes.add("end", "Mul", &["of_fed", "sum"], &float()).declares("end", &[4]);
-    nodes.add(random_graph::TRAIN_OP, "NoOp", &["^end"], &[]);
+    nodes.add(lms_testing::random_graph::TRAIN_OP, "NoOp", &["^end"], &[]);
     let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
         let graph = outline.analysis().graph;
         let mut launched = Launched::default();
@@ -255,7 +244,12 @@ fn no_order_is_certain_among_many() {
         nodes.add(name, "Relu", &[&name[..1]], &float()).declares(name, &[4]);
     }
     let ends: Vec<String> = all.iter().map(|name| format!("^{name}")).collect();
-    nodes.add(random_graph::TRAIN_OP, "NoOp", &ends.iter().map(String::as_str).collect::<Vec<_>>(), &[]);
+    nodes.add(
+        lms_testing::random_graph::TRAIN_OP,
+        "NoOp",
+        &ends.iter().map(String::as_str).collect::<Vec<_>>(),
+        &[],
+    );
     let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
         let graph = outline.analysis().graph;
         let program = Program::new(outline, &Draft::default());
@@ -299,7 +293,7 @@ fn what_is_sent_may_come_before_its_time() {
     for (name, inputs) in multiplications {
         nodes.add(name, "Mul", &inputs, &[("T", attr_type(1))]).declares(name, &[1024]);
     }
-    nodes.add(random_graph::TRAIN_OP, "NoOp", &["^end"], &[]);
+    nodes.add(lms_testing::random_graph::TRAIN_OP, "NoOp", &["^end"], &[]);
     let mut graph = nodes.graph();
     let others = graph.node.iter_mut().filter(|node| node.name == "sent");
     others.for_each(|node| node.device = "/device:GPU:1".to_string());
@@ -336,7 +330,7 @@ fn equal_constants_beside_others_are_not_one() {
         let float = || [("T", attr_type(1))];
         nodes.add("sum", "Mul", &["x", "first"], &float()).declares("sum", &[4]);
         nodes.add("end", "Mul", &["sum", "second"], &float()).declares("end", &[4]);
-        nodes.add(random_graph::TRAIN_OP, "NoOp", &["^end"], &[]);
+        nodes.add(lms_testing::random_graph::TRAIN_OP, "NoOp", &["^end"], &[]);
         let mut bytes = 0;
         let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
             let program = Program::new(outline, &Draft::default());
@@ -361,7 +355,7 @@ fn constants_hold_back_whoever_waits_for_them() {
     {
         nodes.add(name, op, inputs, &[("T", float())]).declares(name, &[4]);
     }
-    nodes.add(random_graph::TRAIN_OP, "NoOp", &["^end", "^free"], &[]);
+    nodes.add(lms_testing::random_graph::TRAIN_OP, "NoOp", &["^end", "^free"], &[]);
     let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
         let graph = outline.analysis().graph;
         let node = |name: &str| graph.node_ids().find(|&node| graph.name(node) == name).unwrap();

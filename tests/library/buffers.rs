@@ -1,9 +1,7 @@
 //! Which ops hand on the buffer of a variable, held against TensorFlow.
 
-mod support;
-
+use lms_testing::graphs::{Nodes, attr_type, shape};
 use prost::Message;
-use support::graphs::{Nodes, attr_type, shape};
 use tf_lms::format::{Model, ReadOptions};
 use tf_lms::graph::{Graph, RefVariables, TensorId};
 use tf_lms::ops::{Fact, OpRegistry};
@@ -139,7 +137,7 @@ fn hands_on(tensorflow: &'static TensorFlow, graph: &GraphDef) -> bool {
 
 #[test]
 fn what_hands_on_a_variables_buffer_is_known() {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     let registry = OpRegistry::builtin();
     let mut handed_on = 0;
     for case in idle() {

@@ -82,7 +82,7 @@ impl Reference {
 }
 
 fn testdata() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata")
+    crate::project().join("testdata")
 }
 
 impl Manifest {

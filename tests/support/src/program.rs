@@ -1,12 +1,10 @@
 //! Runs of the program, and what they are compared with.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-
-use crate::support;
 
 /// A model with the feeds that its manifest asks for.
 pub struct Case {
@@ -36,7 +34,7 @@ pub fn plugin() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("LMS_SOFTGPU") {
         return Some(named.into());
     }
-    let program = Path::new(env!("CARGO_BIN_EXE_lms-train")).parent()?;
+    let program = crate::tool("lms-train");
     ["", "deps"]
         .map(|place| program.join(place).join("libsoftgpu.so"))
         .into_iter()
@@ -45,7 +43,7 @@ pub fn plugin() -> Option<PathBuf> {
 
 /// Whether there are a TensorFlow and a plug-in to test with.
 pub fn ready() -> bool {
-    if support::tensorflow().is_none() {
+    if crate::tensorflow().is_none() {
         return false;
     }
     let built = plugin().is_some();
@@ -57,9 +55,14 @@ pub fn ready() -> bool {
     built
 }
 
-/// The program, to be run with these flags.
+/// `lms-train`, to be run with these flags.
 pub fn command(flags: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lms-train"));
+    of("lms-train", flags)
+}
+
+/// A tool on the software GPU, to be run with these flags. All kernels are deterministic.
+pub fn of(name: &str, flags: &[&str]) -> Command {
+    let mut command = Command::new(crate::tool(name));
     command.args(flags).env("TF_DETERMINISTIC_OPS", "1").env("TF_ENABLE_ONEDNN_OPTS", "0");
     command.envs(plugin().map(|path| ("LMS_SOFTGPU", path)));
     command

@@ -1,8 +1,8 @@
 //! What the fuzz targets do, with files of testdata that are damaged at random: never a panic.
 //!
-//! By hand for longer: `FUZZED_SECONDS=1800 cargo test --release --all-features --test fuzzed`.
+//! By hand for longer: `FUZZED_SECONDS=1800 cargo test --release --all-features --test library fuzzed`.
 
-#[path = "../fuzz/src/lib.rs"]
+#[path = "../../fuzz/src/lib.rs"]
 mod targets;
 
 use std::fs;

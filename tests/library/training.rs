@@ -1,13 +1,11 @@
 //! Training graphs in TensorFlow through the runtime room.
 
-mod support;
-
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
-use support::manifest::{Manifest, Reference};
-use support::training::{Trained, one_thread, train};
+use lms_testing::manifest::{Manifest, Reference};
+use lms_testing::training::{Trained, one_thread, train};
 use tf_lms::runtime::TensorFlow;
 
 /// What a first loss recorded on another machine may differ by, as a share of the loss. What comes of such differences in later steps
@@ -48,7 +46,7 @@ fn losses_in_python(manifest: &Manifest, reference: &Reference) -> Option<Vec<f6
 
 #[test]
 fn losses_are_those_that_were_recorded() {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     let names = Manifest::names();
     assert!(names.len() > 15, "{names:?}");
     for name in names.iter().filter(|name| Manifest::of(name).reference.is_some()) {
@@ -58,7 +56,7 @@ fn losses_are_those_that_were_recorded() {
 
 #[test]
 fn what_ran_is_recorded() {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     let trained = train_as_recorded(tensorflow, "mnist_cnn");
     assert!(trained.nodes().any(|node| node.op == "Conv2DBackpropFilter"));
     let statistics = trained.metadata.step_stats.as_ref().unwrap();

@@ -5,7 +5,7 @@ use tf_lms::proto::tensorflow::NodeDef;
 use tf_lms::proto::tensorflow::attr_value::{ListValue, Value};
 use tf_lms::shape::Shapes;
 
-use crate::made::*;
+use super::made::*;
 
 /// A condition with one input and one result, of which TensorFlow makes branches.
 fn condition(name: &str, inputs: &str, types: &[i32]) -> NodeDef {

@@ -1,12 +1,10 @@
 //! A rewritten graph trains with the losses of the original, to the bit, and TensorFlow keeps its swap ops.
 
-mod support;
-
 use std::collections::{HashMap, HashSet};
 
+use lms_testing::manifest::Manifest;
+use lms_testing::training::{Trained, one_thread, train};
 use prost::Message;
-use support::manifest::Manifest;
-use support::training::{Trained, one_thread, train};
 use tf_lms::format::{Model, Nodes, ReadOptions};
 use tf_lms::graph::{Device, Graph};
 use tf_lms::ops::OpRegistry;
@@ -107,7 +105,7 @@ fn holds_back(nodes: Nodes, by_name: &HashMap<&str, usize>, swap_in: &str) -> bo
 }
 
 fn compare(names: &[&str], all_parameters: &[tflms::Parameters]) {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     for name in names {
         let manifest = Manifest::of(name);
         let original = manifest.model();
@@ -159,7 +157,7 @@ fn the_models_of_the_articles() {
 /// What joins two branches runs again, with what it reads of either: in half of the steps the one is taken, in half the other.
 #[test]
 fn branches_run_again() {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     let manifest = Manifest::of("cond_cnn");
     let original = manifest.model();
     let expected = train_placed(tensorflow, &original, &manifest);

@@ -1,13 +1,19 @@
-//! What the tests that run TensorFlow share.
-
-#![allow(dead_code)] // each test uses a part
+//! What tests and benches share: graphs made up or at random, machines, and runs of the tools.
 
 pub mod chain;
 pub mod feeds;
 pub mod graphs;
+pub mod machine;
+pub mod made_up;
 pub mod manifest;
+pub mod program;
+pub mod random_graph;
+pub mod steps_graph;
 pub mod training;
+pub mod training_graph;
 
+use std::env;
+use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use tf_lms::runtime::{RuntimeError, TensorFlow};
@@ -28,10 +34,10 @@ pub fn tensorflow() -> Option<&'static TensorFlow> {
     PREPARED.call_once(|| {
         for (name, value) in DETERMINISM {
             // SAFETY: Rust's readers of the environment are locked out, and no TensorFlow runs yet.
-            unsafe { std::env::set_var(name, value) };
+            unsafe { env::set_var(name, value) };
         }
     });
-    let required = std::env::var_os(REQUIRE).is_some_and(|value| !value.is_empty());
+    let required = env::var_os(REQUIRE).is_some_and(|value| !value.is_empty());
     match TensorFlow::open(None) {
         Ok(tensorflow) => Some(tensorflow),
         Err(error @ RuntimeError::Absent { .. }) if !required => {
@@ -40,4 +46,23 @@ pub fn tensorflow() -> Option<&'static TensorFlow> {
         }
         Err(error) => panic!("{error}"),
     }
+}
+
+/// The folder of the project, whose `testdata` tests read.
+pub fn project() -> &'static Path {
+    // Two folders above this crate's own.
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
+/// A tool that cargo built for the test that runs.
+///
+/// # Panics
+///
+/// If there is none: tests of another package than the tools' own must build them first.
+pub fn tool(name: &str) -> PathBuf {
+    // The test lies in `deps`, beside which the tools are.
+    let test = env::current_exe().unwrap();
+    let tool = test.ancestors().nth(2).unwrap().join(format!("{name}{}", env::consts::EXE_SUFFIX));
+    assert!(tool.is_file(), "no {}", tool.display());
+    tool
 }

@@ -1,27 +1,8 @@
-//! What the training loop of `lms-train` costs beside the session's calls.
+//! What the training loop costs beside the session's calls.
 //!
-//! Bare calls and the loop take turns on one session, so that both meet the same machine.
-
-#![allow(dead_code)] // the loop needs some of what surrounds it
-
-#[path = "../src/bin/lms-train/args.rs"]
-mod args;
-#[path = "../src/bin/lms-train/checkpoint.rs"]
-mod checkpoint;
-#[path = "../src/bin/lms-train/cluster_args.rs"]
-mod cluster_args;
-#[path = "../src/bin/lms-train/job.rs"]
-mod job;
-#[path = "../src/bin/lms-train/listen.rs"]
-mod listen;
-#[path = "../src/bin/lms-train/run.rs"]
-mod run;
-#[path = "../src/bin/lms-train/setup.rs"]
-mod setup;
-#[path = "../src/bin/lms-train/steps.rs"]
-mod steps;
-#[path = "../src/bin/lms-train/workers.rs"]
-mod workers;
+//! Bare calls and the loop take turns on one session, so that both meet the same machine:
+//!
+//!     cargo test --release --features train --bin lms-train loop_cost -- --ignored --nocapture
 
 use std::time::Instant;
 
@@ -29,10 +10,11 @@ use clap::Parser;
 use tf_lms::runtime::{Feed, RuntimeError, Session};
 use tf_lms::train::Percentiles;
 
-use args::Args;
-use job::Job;
-use run::{Context, Trained, Wishes};
-use setup::Setup;
+use crate::args::Args;
+use crate::job::Job;
+use crate::run::{self, Context, Trained, Wishes};
+use crate::setup::Setup;
+use crate::steps;
 
 /// A step of some milliseconds, on the device that has the most to be counted in each.
 const FLAGS: [&str; 10] = [
@@ -51,7 +33,9 @@ const ROUNDS: usize = 200;
 /// The time of a step that the cost is held against.
 const STEP_SECONDS: f64 = 0.010;
 
-fn main() -> anyhow::Result<()> {
+#[test]
+#[ignore = "a measurement, for a quiet machine"]
+fn a_step_costs_little_beside_its_call() -> anyhow::Result<()> {
     let args = Args::try_parse_from(FLAGS)?;
     let setup = match Setup::new(&args) {
         Err(error) if matches!(error.downcast_ref(), Some(RuntimeError::Absent { .. })) => {

@@ -12,7 +12,7 @@ use tf_lms::rewrite::rewrite;
 use tf_lms::shape::{Shapes, Sizes};
 use tf_lms::verify::{self, VerifyError};
 
-use crate::made::registry;
+use super::made::registry;
 
 fn mnist() -> (Model, OpRegistry, Flat) {
     let source = Source::Path("testdata/mnist_cnn_tf2".into());

@@ -1,21 +1,12 @@
 //! Graphs with several train ops, moving averages, counters, random numbers, branches, loops and ops that no step runs: rewritten at random
 //! parameters and for random budgets, they do the same in real TensorFlow, whatever is fetched in which order.
 //!
-//! `LMS_GRAPHS=5000 cargo test --release --all-features --test any_graph` looks at more of them.
-
-#[path = "support/machine.rs"]
-mod machine;
-#[path = "support/made_up.rs"]
-#[allow(dead_code)]
-mod made_up;
-#[path = "support/steps_graph.rs"]
-mod steps_graph;
-mod support;
+//! `LMS_GRAPHS=5000 cargo test --release --all-features --test trained any_graph` looks at more of them.
 
 use fastrand::Rng;
+use lms_testing::steps_graph::{StepsGraph, steps_graph};
+use lms_testing::training::one_thread;
 use prost::Message;
-use steps_graph::{StepsGraph, steps_graph};
-use support::training::one_thread;
 use tf_lms::dtype::DataType;
 use tf_lms::format::{Encoding, Model, ReadOptions};
 use tf_lms::graph::{Device, Graph, NodeId};
@@ -42,7 +33,7 @@ const RUNS: usize = 12;
 /// Each graph does the same before and after, to the bit: the values of all variables, and what is fetched.
 #[test]
 fn a_rewritten_graph_does_the_same_whatever_is_fetched() {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     let graphs = std::env::var("LMS_GRAPHS").ok().map_or(GRAPHS, |count| count.parse().unwrap());
     let (mut swaps, mut orders, mut several, mut again) = (0, 0, 0, 0);
     for seed in 0..graphs {
@@ -120,9 +111,9 @@ fn found(analysis: &Analysis, part: f64) -> Draft {
     let placement = Placement::of(analysis.graph);
     let cost = |_| OpCost { seconds: 1e-9, workspace_bytes: 0 };
     let outline = Outline::new(analysis, &placement, cost).unwrap();
-    let unlimited = machine::machine(Vec::new());
+    let unlimited = lms_testing::machine::machine(Vec::new());
     let least = Judge::new(&outline, &unlimited).least_memory(&Draft::default());
-    let budget = machine::machine(vec![(least as f64 * part) as u64]);
+    let budget = lms_testing::machine::machine(vec![(least as f64 * part) as u64]);
     let mut judge = Judge::new(&outline, &budget);
     judge.trust_the_profile();
     let settings = Settings { effort_seconds: 0.02, ..Settings::default() };
@@ -202,7 +193,7 @@ fn what_runs_do(
 /// front of the variable's update, and for it nothing comes back.
 #[test]
 fn what_no_step_runs_changes_no_plan() {
-    let model = support::manifest::Manifest::of("mnist_cnn_ref_momentum").model();
+    let model = lms_testing::manifest::Manifest::of("mnist_cnn_ref_momentum").model();
     let names = |model: &Model| {
         let graph = Graph::of_model(model, OpRegistry::builtin()).unwrap();
         let train = graph.node_ids().find(|&node| graph.name(node) == "train").unwrap();

@@ -1,11 +1,5 @@
 //! Rewriting random graphs: the checker accepts, strip returns the original, and two runs give the same bytes.
 
-#[path = "support/made_up.rs"]
-#[allow(dead_code)]
-mod made_up;
-#[path = "support/random_graph.rs"]
-mod random_graph;
-
 use proptest::prelude::*;
 use tf_lms::format::{Encoding, Model, ReadOptions};
 use tf_lms::graph::{Device, Graph, NodeId, RefVariables};
@@ -36,7 +30,7 @@ fn parameters() -> impl Strategy<Value = tflms::Parameters> {
 
 /// The op that the random step is run for, unless the graph is too small to have one.
 fn targets(graph: &Graph) -> Vec<NodeId> {
-    graph.node_ids().filter(|&node| graph.name(node) == random_graph::TRAIN_OP).collect()
+    graph.node_ids().filter(|&node| graph.name(node) == lms_testing::random_graph::TRAIN_OP).collect()
 }
 
 fn plan(graph: &Graph, parameters: &tflms::Parameters) -> Plan {
@@ -61,9 +55,9 @@ proptest! {
 
     #[test]
     fn the_checker_accepts_what_the_rewriter_makes(seed: u64, size in 2usize..150, parameters in parameters()) {
-        let (original, plan, bytes) = rewritten(random_graph::random_graph(seed, size), &parameters);
+        let (original, plan, bytes) = rewritten(lms_testing::random_graph::random_graph(seed, size), &parameters);
         let result = model(bytes);
-        let options = CheckOptions { train_ops: vec![random_graph::TRAIN_OP.to_string()] };
+        let options = CheckOptions { train_ops: vec![lms_testing::random_graph::TRAIN_OP.to_string()] };
         let verified = verify::check_with(&original, &result, OpRegistry::builtin(), &options);
         prop_assert!(verified.is_ok(), "{}", verified.err().unwrap());
         let verified = verified.unwrap();
@@ -75,7 +69,7 @@ proptest! {
 
     #[test]
     fn strip_returns_the_original(seed: u64, size in 2usize..150, parameters in parameters()) {
-        let content = random_graph::random_graph(seed, size);
+        let content = lms_testing::random_graph::random_graph(seed, size);
         let (_, plan, bytes) = rewritten(content.clone(), &parameters);
         let result = model(bytes);
         match rewrite::strip(&result) {
@@ -86,7 +80,7 @@ proptest! {
 
     #[test]
     fn two_runs_give_the_same_bytes(seed: u64, size in 2usize..100, parameters in parameters()) {
-        let content = random_graph::random_graph(seed, size);
+        let content = lms_testing::random_graph::random_graph(seed, size);
         let (_, first_plan, first) = rewritten(content.clone(), &parameters);
         let (_, second_plan, second) = rewritten(content, &parameters);
         prop_assert_eq!(first_plan.to_json(), second_plan.to_json());
@@ -95,7 +89,7 @@ proptest! {
 
     #[test]
     fn plans_keep_to_what_can_be_swapped(seed: u64, size in 2usize..150, parameters in parameters()) {
-        let original = model(random_graph::random_graph(seed, size));
+        let original = model(lms_testing::random_graph::random_graph(seed, size));
         let graph = Graph::of_model(&original, OpRegistry::builtin()).unwrap();
         let names: std::collections::HashMap<String, _> =
             graph.tensor_ids().map(|tensor| (graph.tensor_name(tensor).to_string(), tensor)).collect();
@@ -108,7 +102,7 @@ proptest! {
 
     #[test]
     fn a_plan_survives_json(seed: u64, size in 2usize..100, parameters in parameters()) {
-        let (_, plan, _) = rewritten(random_graph::random_graph(seed, size), &parameters);
+        let (_, plan, _) = rewritten(lms_testing::random_graph::random_graph(seed, size), &parameters);
         prop_assert_eq!(Plan::from_json("a plan", plan.to_json().as_bytes()).unwrap(), plan);
     }
 }

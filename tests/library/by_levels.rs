@@ -1,14 +1,10 @@
 //! TFLMSv2's model of memory and the searches in it.
 
-#[path = "support/made_up.rs"]
-#[allow(dead_code)]
-mod made_up;
-
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use made_up::{GraphBuilder, shape_proto, type_value};
+use lms_testing::made_up::{GraphBuilder, shape_proto, type_value};
 use serde_json::Value as Json;
 use tf_lms::dtype::DataType;
 use tf_lms::format::{Model, ReadOptions};

@@ -11,11 +11,7 @@ const MNIST: &str = "testdata/mnist_cnn.meta";
 const TOWERS: &str = "testdata/unet3d_32_b1_towers.meta";
 
 fn tool(name: &str, arguments: &[&str]) -> Output {
-    let program = match name {
-        "lms-rewrite" => env!("CARGO_BIN_EXE_lms-rewrite"),
-        _ => env!("CARGO_BIN_EXE_lms-tune"),
-    };
-    Command::new(program).args(arguments).env_remove("LMS_TENSORFLOW").output().unwrap()
+    Command::new(lms_testing::tool(name)).args(arguments).env_remove("LMS_TENSORFLOW").output().unwrap()
 }
 
 fn tune(arguments: &[&str]) -> Output {

@@ -1,19 +1,10 @@
 //! Plans for budgets: over random graphs each plan that is found passes the checker and stays within its budget, and what is changed
 //! in one is caught.
 
-#[path = "../support/machine.rs"]
-mod machine;
-#[path = "../support/made_up.rs"]
-#[allow(dead_code)]
-mod made_up;
-#[path = "../support/random_graph.rs"]
-mod random_graph;
 mod search;
-#[path = "../support/training_graph.rs"]
-mod training_graph;
 
-use machine::machine;
-use made_up::{GraphBuilder, shape_proto, type_value};
+use lms_testing::machine::machine;
+use lms_testing::made_up::{GraphBuilder, shape_proto, type_value};
 use proptest::prelude::*;
 use tf_lms::cost::DeviceProfile;
 use tf_lms::dtype::DataType;
@@ -92,7 +83,7 @@ proptest! {
     #[test]
     fn plans_for_odd_graphs_hold(seed: u64, size in 10usize..150, part in 0.3f64..1.0, recompute: bool) {
         let settings = Settings { recompute, ..Settings::default() };
-        plan_holds(random_graph::random_graph(seed, size), random_graph::TRAIN_OP, part, settings)?;
+        plan_holds(lms_testing::random_graph::random_graph(seed, size), lms_testing::random_graph::TRAIN_OP, part, settings)?;
     }
 
     #[test]
@@ -103,9 +94,9 @@ proptest! {
         recompute: bool,
         swap_weights: bool,
     ) {
-        let content = training_graph::random_training_graph(seed, layers);
+        let content = lms_testing::training_graph::random_training_graph(seed, layers);
         let settings = Settings { recompute, swap_weights, ..Settings::default() };
-        plan_holds(content, training_graph::TRAIN_OP, part, settings)?;
+        plan_holds(content, lms_testing::training_graph::TRAIN_OP, part, settings)?;
     }
 }
 
@@ -124,8 +115,8 @@ proptest! {
         swap_weights: bool,
     ) {
         let (content, train_op) = match is_odd {
-            true => (random_graph::random_graph(seed, layers * 2), random_graph::TRAIN_OP),
-            false => (training_graph::random_training_graph(seed, layers), training_graph::TRAIN_OP),
+            true => (lms_testing::random_graph::random_graph(seed, layers * 2), lms_testing::random_graph::TRAIN_OP),
+            false => (lms_testing::training_graph::random_training_graph(seed, layers), lms_testing::training_graph::TRAIN_OP),
         };
         let model = Model::from_bytes("a random graph", content, &ReadOptions::default()).unwrap();
         let check = |outline: &Outline| {
@@ -199,14 +190,15 @@ fn plan_holds(content: Vec<u8>, train_op: &str, part: f64, settings: Settings) -
 /// What keeps the order of a ref variable's reads and updates may drop a swap whose return a second run reads.
 #[test]
 fn a_dropped_swap_leaves_no_second_run_behind() {
-    let content = random_graph::random_graph(5152059348673234353, 100);
-    plan_holds(content, random_graph::TRAIN_OP, 0.8651228906805036, Settings::default()).unwrap();
+    let content = lms_testing::random_graph::random_graph(5152059348673234353, 100);
+    plan_holds(content, lms_testing::random_graph::TRAIN_OP, 0.8651228906805036, Settings::default())
+        .unwrap();
 }
 
 /// A tensor that could be made again only by way of thousands of others is not.
 #[test]
 fn a_long_chain_is_not_made_again() {
-    let content = training_graph::long_chain(40_000);
+    let content = lms_testing::training_graph::long_chain(40_000);
     let model = Model::from_bytes("a long chain", content, &ReadOptions::default()).unwrap();
     let check = |outline: &Outline| {
         // At most two tensors fit, so the one in the middle leaves for a while.
@@ -214,7 +206,7 @@ fn a_long_chain_is_not_made_again() {
         let found = planned(true).find(&mut Judge::new(outline, &budget)).unwrap();
         assert!(found.is_none_or(|found| found.draft.recomputations.is_empty()));
     };
-    with_outline(&model, &[training_graph::TRAIN_OP], check).unwrap();
+    with_outline(&model, &[lms_testing::training_graph::TRAIN_OP], check).unwrap();
 }
 
 /// A chain on a GPU, each tensor of which is read once more, the last first: what training looks like.

@@ -1,9 +1,5 @@
 //! `lms-rewrite` as its users meet it: what it prints, what it writes, how it fails.
 
-#[path = "support/made_up.rs"]
-#[allow(dead_code)]
-mod made_up;
-
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,7 +14,7 @@ use tf_lms::proto::tensorflow::{AttrValue, GraphDef, NodeDef};
 const MODEL: &str = "testdata/mnist_cnn.meta";
 
 fn run(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lms-rewrite"));
+    let mut command = Command::new(lms_testing::tool("lms-rewrite"));
     command.args(arguments).env_remove("LMS_TENSORFLOW").output().unwrap()
 }
 
@@ -142,7 +138,7 @@ fn a_plan_can_be_carried_out_later() {
 
 #[test]
 fn pipes_carry_models() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_lms-rewrite"))
+    let mut child = Command::new(lms_testing::tool("lms-rewrite"))
         .args(["-", "-o", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -273,7 +269,10 @@ fn placeholder(name: &str) -> NodeDef {
 #[test]
 fn bad_graphs_are_one_clear_error_each() {
     let (directory, at) = scratch();
-    let shape = ListValue { shape: vec![made_up::shape_proto(&[1 << 40, 1 << 40])], ..ListValue::default() };
+    let shape = ListValue {
+        shape: vec![lms_testing::made_up::shape_proto(&[1 << 40, 1 << 40])],
+        ..ListValue::default()
+    };
     let huge = with(placeholder("huge"), "_output_shapes", AttrKind::List(shape));
     let many =
         with(with(node("many", "Split", &[]), "num_split", AttrKind::I(i64::MAX)), "T", AttrKind::Type(1));

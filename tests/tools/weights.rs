@@ -18,11 +18,7 @@ const FORWARD: [(&str, &[&str]); 3] = [
 const BUDGET: [&str; 6] = ["--gpu-mem", "250KiB", "--memory-ratio", "1", "--device-profile", "soft"];
 
 fn tool(name: &str, arguments: &[&str]) -> Output {
-    let program = match name {
-        "lms-rewrite" => env!("CARGO_BIN_EXE_lms-rewrite"),
-        _ => env!("CARGO_BIN_EXE_lms-tune"),
-    };
-    Command::new(program).args(arguments).env_remove("LMS_TENSORFLOW").output().unwrap()
+    Command::new(lms_testing::tool(name)).args(arguments).env_remove("LMS_TENSORFLOW").output().unwrap()
 }
 
 fn stderr(output: &Output) -> String {

@@ -2,10 +2,8 @@
 //!
 //! Skipped, with the reason printed, where no TensorFlow is found and `LMS_REQUIRE_TENSORFLOW` is unset.
 
-mod support;
-
+use lms_testing::graphs::{Nodes, attr_type, shape};
 use prost::Message;
-use support::graphs::{Nodes, attr_type, shape};
 use tf_lms::format::{Model, ReadOptions};
 use tf_lms::graph::Graph;
 use tf_lms::ops::OpRegistry;
@@ -213,7 +211,7 @@ fn what_the_data_decides_is_bounded() {
 
 #[test]
 fn tensorflow_makes_no_more() {
-    let Some(tensorflow) = support::tensorflow() else { return };
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
     let nodes = nodes();
     let found = bounds("bounded", &nodes);
     let session = Session::new(tensorflow, &nodes.graph().encode_to_vec(), &ConfigProto::default()).unwrap();

@@ -1,0 +1,17 @@
+//! The library as its users meet it, room by room.
+//!
+//! What asks TensorFlow is skipped, with the reason printed, where none is found and `LMS_REQUIRE_TENSORFLOW` is unset.
+
+mod bounds;
+mod buffers;
+mod by_levels;
+mod files;
+mod flatten;
+mod fuzzed;
+mod planned;
+mod properties;
+mod proto;
+mod sessions;
+mod shapes;
+mod simulate;
+mod training;

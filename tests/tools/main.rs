@@ -1,0 +1,8 @@
+//! `lms-rewrite` and `lms-tune` as their users meet them. (`lms-train` needs TensorFlow: `tests/train`.)
+
+mod command_line;
+mod tensorflow;
+#[cfg(feature = "tune")]
+mod tune;
+#[cfg(feature = "tune")]
+mod weights;

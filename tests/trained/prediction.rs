@@ -1,0 +1,114 @@
+//! What `lms-tune` predicts, held against real TensorFlow on the software GPU: the smaller half of the table of
+//! `docs/accuracy.md`.
+//!
+//! Skipped, with the reason printed, where no TensorFlow is found and `LMS_REQUIRE_TENSORFLOW` is unset.
+
+use std::process::Output;
+
+use lms_testing::program::{self, Case, GOOGLENET, MNIST, RESNET, UNET, number, ready};
+use serde_json::Value;
+use tf_lms::tune::accuracy;
+
+/// `lms-train` fetches the loss, which a step by itself does not copy.
+const LOSS_BYTES: u64 = 4;
+
+const SWAP_ALL: [&str; 4] = ["--swapout-threshold", "1", "--swapin-ahead", "1"];
+
+/// What a tool prints about a case.
+fn output(name: &str, case: &Case, flags: &[&str]) -> Vec<u8> {
+    let output = run(name, case, flags);
+    assert!(output.status.success(), "{}: {}", case.model, String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// Runs a tool with a case.
+fn run(name: &str, case: &Case, flags: &[&str]) -> Output {
+    let mut command = program::of(name, &[]);
+    command.arg(format!("testdata/{}.meta", case.model)).args(flags).output().unwrap()
+}
+
+/// Holds what is predicted of a plan against what a step takes.
+fn is_as_predicted(case: &Case, plan: &[&str]) {
+    let json = |name: &str, flags: &[&str]| -> Value {
+        serde_json::from_slice(&output(name, case, &[flags, plan].concat())).unwrap()
+    };
+    let predicted = json("lms-tune", &["--json", "--device-profile", "soft", "--gpu-mem", "1TiB"]);
+    let measured = json(
+        "lms-train",
+        &["--json", "--exact-memory", "--threads", "1", "--steps", "2", "--feed", case.feeds[0]],
+    );
+    let model = case.model;
+    let (expected, peak) = (number(&measured, "/memory/peak_bytes"), number(&predicted, "/peak_after"));
+    let error = peak as f64 / expected as f64 - 1.0;
+    assert!(error.abs() <= accuracy::PEAK_ERROR, "{model} {plan:?}: predicted {peak}, took {expected}");
+    let moved = |path| number(&measured, path);
+    let out = number(&predicted, "/copied_out_bytes");
+    assert_eq!(out, moved("/traffic/bytes_out") - LOSS_BYTES, "{model} {plan:?}: bytes out");
+    let into = number(&predicted, "/copied_in_bytes");
+    assert_eq!(into, moved("/traffic/bytes_in"), "{model} {plan:?}: bytes in");
+}
+
+/// As it is, and with all swapped that can be.
+fn is_predicted(case: &Case) {
+    if !ready() {
+        return;
+    }
+    is_as_predicted(case, &[]);
+    let directory = tempfile::tempdir().unwrap();
+    let plan = directory.path().join("plan.json").display().to_string();
+    let flags = [&SWAP_ALL[..], &["--dry-run", "--quiet", "--plan-out", &plan]].concat();
+    output("lms-rewrite", case, &flags);
+    is_as_predicted(case, &["--plan", &plan]);
+}
+
+#[test]
+fn mnist_takes_what_is_predicted() {
+    is_predicted(&MNIST);
+}
+
+#[test]
+fn googlenet_takes_what_is_predicted() {
+    is_predicted(&GOOGLENET);
+}
+
+#[test]
+fn unet3d_takes_what_is_predicted() {
+    is_predicted(&UNET);
+}
+
+#[test]
+fn resnet50_takes_what_is_predicted() {
+    is_predicted(&RESNET);
+}
+
+/// Both moments of Adam begin with the same zeros, and one of them takes its memory in the midst of the first step: only with that
+/// is the least memory what is predicted.
+#[test]
+fn a_model_with_moments_trains_in_the_least_memory() {
+    if !ready() {
+        return;
+    }
+    let tune = ["--json", "--device-profile", "soft", "--gpu-mem", "1TiB"];
+    let report: Value = serde_json::from_slice(&output("lms-tune", &MNIST, &tune)).unwrap();
+    let least = number(&report, "/least_memory_before");
+    let trains = |percent: u64| {
+        let device = format!("soft:{}", least / 100 * percent);
+        let flags = ["--device", &device, "--threads", "1", "--steps", "3", "--feed", MNIST.feeds[0]];
+        run("lms-train", &MNIST, &flags).status.success()
+    };
+    assert!(trains(101), "does not train in {least} bytes");
+    assert!(!trains(97), "trains in less than {least} bytes");
+}
+
+/// The page and the program must not say different things.
+#[test]
+fn the_stated_errors_are_those_of_the_page() {
+    let page = std::fs::read_to_string("docs/accuracy.md").unwrap();
+    let bytes = accuracy::LIMIT_ERROR_BYTES >> 20;
+    for line in [
+        format!("- peak: within {:.0}%", accuracy::PEAK_ERROR * 100.0),
+        format!("- least memory: within {:.0}% or {bytes} MiB", accuracy::LIMIT_ERROR * 100.0),
+    ] {
+        assert!(page.contains(&line), "docs/accuracy.md does not say {line:?}");
+    }
+}
