@@ -11,6 +11,9 @@ use crate::cost::DeviceProfile;
 use crate::pipeline::{self, Budget, DEFAULT_PROFILE};
 use crate::tune::planned::Settings;
 
+/// Who gives fewer bytes than this without a unit, forgot the unit.
+const LEAST_WITHOUT_UNIT: u64 = 1 << 20;
+
 /// How much memory there is, and how fast the machine is.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Budget")]
@@ -55,7 +58,18 @@ impl FromStr for GpuMemory {
     type Err = String;
 
     fn from_str(text: &str) -> Result<GpuMemory, String> {
-        if text == "min" { Ok(GpuMemory::Least) } else { parse_size(text).map(GpuMemory::Bytes) }
+        if text == "min" {
+            return Ok(GpuMemory::Least);
+        }
+        match parse_size(text)? {
+            bytes
+                if (1..LEAST_WITHOUT_UNIT).contains(&bytes)
+                    && text.bytes().all(|letter| letter.is_ascii_digit()) =>
+            {
+                Err(format!("{text} is {bytes} bytes; give a unit, as in {text}GiB"))
+            }
+            bytes => Ok(GpuMemory::Bytes(bytes)),
+        }
     }
 }
 

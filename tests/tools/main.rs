@@ -1,6 +1,7 @@
 //! `lms-rewrite` and `lms-tune` as their users meet them. (`lms-train` needs TensorFlow: `tests/train`.)
 
 mod command_line;
+mod reports;
 mod tensorflow;
 #[cfg(feature = "tune")]
 mod tune;

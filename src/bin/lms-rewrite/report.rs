@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Display, Write};
 
 use serde::Serialize;
-use tf_lms::cli::Size;
+use tf_lms::cli::{Page, Size, count};
 use tf_lms::format::{Encoding, Kind};
 use tf_lms::graph::NodeId;
 use tf_lms::ops::Fact;
@@ -270,132 +270,94 @@ fn traffic_by_device(analysis: &Analysis, plan: &Plan) -> Vec<DeviceSwaps> {
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let input = &self.input;
-        writeln!(f, "{}: {} ({})", self.name, input.kind, input.encoding)?;
-        row(
-            f,
-            "graph",
-            format_args!(
-                "{} nodes, {} edges, {} levels",
-                count(input.nodes),
-                count(input.edges),
-                count(input.levels)
-            ),
-        )?;
+        let mut page = Page::titled(format_args!("{}: {} ({})", self.name, input.kind, input.encoding));
+        self.graph(&mut page);
+        page.gap();
+        self.changes(&mut page);
+        self.largest(&mut page);
+        page.gap();
+        if self.verified {
+            page.row("checked", "the rewritten graph computes what the original does");
+        }
+        self.notes.iter().for_each(|note| page.row("note", note));
+        page.row_if_any("written", self.output.as_ref());
+        page.row("seconds", self.seconds);
+        page.fmt(f)
+    }
+}
+
+impl Report {
+    /// What was read.
+    fn graph(&self, page: &mut Page) {
+        let input = &self.input;
+        let [nodes, edges, levels] = [input.nodes, input.edges, input.levels].map(count);
+        page.row("graph", format_args!("{nodes} nodes, {edges} edges, {levels} levels"));
         if let Some(function) = &self.function {
             let calls = match self.flat_calls {
                 1 => "1 call".to_string(),
                 calls => format!("{} calls", count(calls)),
             };
-            row(f, "step", format_args!("function {function}, with {calls} in it made flat"))?;
+            page.row("step", format_args!("function {function}, with {calls} in it made flat"));
         } else if self.functions > 0 {
-            row(f, "functions", format_args!("{}, left as they are", count(self.functions)))?;
+            page.row("functions", format_args!("{}, left as they are", count(self.functions)));
         }
-        row(f, "learning parameters", Size(input.parameter_bytes))?;
-        if let Some(largest) = &self.largest_op {
-            row(
-                f,
-                "largest op",
-                format_args!("{} in {} ({})", Size(largest.bytes), largest.name, largest.op),
-            )?;
+        page.row("learning parameters", Size(input.parameter_bytes));
+        if let Some(LargestOp { name, op, bytes }) = &self.largest_op {
+            page.row("largest op", format_args!("{} in {name} ({op})", Size(*bytes)));
         }
         if input.unknown_size_tensors > 0 {
             let more = if input.unknown_size_tensors > self.unknown_tensors.len() { ", …" } else { "" };
-            let names = self.unknown_tensors.join(", ");
-            row(
-                f,
-                "of unknown size",
-                format_args!("{} tensors: {names}{more}", count(input.unknown_size_tensors)),
-            )?;
+            let (tensors, names) = (count(input.unknown_size_tensors), self.unknown_tensors.join(", "));
+            page.row("of unknown size", format_args!("{tensors} tensors: {names}{more}"));
         }
-        row(f, "strategy", Strategy(self))?;
-        writeln!(f)?;
-        let total = &self.total;
-        row(
-            f,
-            "swapped out",
-            format_args!("{} tensors, {}", count(total.swapouts), Size(total.swapout_bytes)),
-        )?;
-        row(f, "swapped in", format_args!("{} times, {}", count(total.swapins), Size(total.swapin_bytes)))?;
-        if self.swaps_of_unknown_size > 0 {
-            row(f, "", format_args!("and {} tensors of unknown size", count(self.swaps_of_unknown_size)))?;
-        }
-        if self.recomputed_ops > 0 {
-            row(f, "run again", format_args!("{} ops", count(self.recomputed_ops)))?;
-        }
-        if self.initial_values > 0 {
-            row(f, "by way of host", format_args!("{} initial values", count(self.initial_values)))?;
-        }
-        if self.weights_on_host > 0 {
-            row(f, "on the host", format_args!("{} weights", count(self.weights_on_host)))?;
+        page.row("strategy", Strategy(self));
+    }
+
+    /// What the rewrite did.
+    fn changes(&self, page: &mut Page) {
+        let SwapCounts { swapouts, swapout_bytes, swapins, swapin_bytes } = self.total;
+        page.row("swapped out", format_args!("{} tensors, {}", count(swapouts), Size(swapout_bytes)));
+        page.row("swapped in", format_args!("{} times, {}", count(swapins), Size(swapin_bytes)));
+        let some = |number: usize| Some(number).filter(|&number| number > 0).map(count);
+        let rows = [
+            ("", "and ", some(self.swaps_of_unknown_size), " tensors of unknown size"),
+            ("run again", "", some(self.recomputed_ops), " ops"),
+            ("by way of host", "", some(self.initial_values), " initial values"),
+            ("on the host", "", some(self.weights_on_host), " weights"),
+        ];
+        for (name, before, number, unit) in rows {
+            page.row_if_any(name, number.map(|number| format!("{before}{number}{unit}")));
         }
         if let Some(Reduces { tensors, bytes, collectives, variables }) = self.data_parallel {
-            let (tensors, bytes) = (count(tensors), Size(bytes));
-            row(
-                f,
+            let [tensors, collectives, variables] = [tensors, collectives, variables].map(count);
+            page.row(
                 "reduced",
-                format_args!("{tensors} tensors, {bytes}, by {} collectives", count(collectives)),
-            )?;
-            row(f, "broadcast", format_args!("{} variables", count(variables)))?;
+                format_args!("{tensors} tensors, {}, by {collectives} collectives", Size(bytes)),
+            );
+            page.row("broadcast", format_args!("{variables} variables"));
         }
-        row(f, "control edges", count(self.control_edges))?;
-        if self.devices.len() > 1 {
-            for device in &self.devices {
-                let SwapCounts { swapouts, swapout_bytes, swapins, swapin_bytes } = device.traffic;
-                let name = if device.device.is_empty() { "(no device)" } else { &device.device };
-                row(
-                    f,
-                    name,
-                    format_args!(
-                        "{swapouts} out, {}; {swapins} in, {}",
-                        Size(swapout_bytes),
-                        Size(swapin_bytes)
-                    ),
-                )?;
-            }
+        page.row("control edges", count(self.control_edges));
+        for DeviceSwaps { device, traffic } in self.devices.iter().filter(|_| self.devices.len() > 1) {
+            let SwapCounts { swapouts, swapout_bytes, swapins, swapin_bytes } = traffic;
+            let name = if device.is_empty() { "(no device)" } else { device };
+            let [out, back] = [swapout_bytes, swapin_bytes].map(|&bytes| Size(bytes));
+            page.row(name, format_args!("{swapouts} out, {out}; {swapins} in, {back}"));
         }
+    }
+
+    /// The largest tensors that leave.
+    fn largest(&self, page: &mut Page) {
         if !self.largest_swaps.is_empty() {
-            writeln!(f, "\nlargest tensors swapped")?;
+            page.gap();
+            page.line("largest tensors swapped");
         }
         for swap in &self.largest_swaps {
             let size = swap.bytes.map_or("unknown".to_string(), |bytes| Size(bytes).to_string());
             let times = swap.swap_ins.len();
-            writeln!(
-                f,
-                "  {size:>10}  {}, back {times} time{}",
-                swap.tensor,
-                if times == 1 { "" } else { "s" }
-            )?;
+            let plural = if times == 1 { "" } else { "s" };
+            page.line(format_args!("  {size:>10}  {}, back {times} time{plural}", swap.tensor));
         }
-        writeln!(f)?;
-        if self.verified {
-            row(f, "checked", "the rewritten graph computes what the original does")?;
-        }
-        for note in &self.notes {
-            row(f, "note", note)?;
-        }
-        if let Some(output) = &self.output {
-            row(f, "written", output)?;
-        }
-        row(f, "seconds", self.seconds)
     }
-}
-
-/// One line: what, and how it is.
-fn row(f: &mut fmt::Formatter<'_>, label: &str, value: impl Display) -> fmt::Result {
-    writeln!(f, "  {label:<21}{value}")
-}
-
-/// A number with its thousands apart: `13,265`.
-fn count(number: usize) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 /// The strategy with its main parameters.

@@ -254,7 +254,7 @@ fn notes(args: &Args, plan: &Plan, analysis: &Analysis, has_functions: bool) -> 
             "train it with lms-train --workers N; feed lms/parallel/workers and lms/parallel/rank elsewhere"
                 .to_string(),
         );
-    } else if plan.swaps.is_empty() {
+    } else if plan.swaps.is_empty() && plan.recomputations.is_empty() && plan.orders.is_empty() {
         let functions = if has_functions && analysis.function.is_none() {
             "; the bodies of its functions are not rewritten"
         } else {

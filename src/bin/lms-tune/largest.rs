@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 
 use anyhow::Context;
 use serde::Serialize;
-use tf_lms::cli::{Failure, GraphArgs, Size};
+use tf_lms::cli::{Failure, GraphArgs, Page, Size, milliseconds};
 use tf_lms::graph::{Graph, NodeId};
 use tf_lms::shape::Shapes;
 use tf_lms::tune::Verdict;
@@ -185,36 +185,24 @@ impl Display for Free {
 
 impl Display for Curve {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (free, memory) = (&self.free, Size(self.gpu_mem));
+        let title = format_args!("{}: the largest {free} in {memory}, on {}", self.name, self.device_profile);
+        let mut page = Page::titled(title);
         let size = |size: Option<u64>| size.map_or("none".to_string(), |size| size.to_string());
-        writeln!(
-            f,
-            "{}: the largest {} in {}, on {}",
-            self.name,
-            self.free,
-            Size(self.gpu_mem),
-            self.device_profile
-        )?;
-        writeln!(f, "  {:<20} {}", "without swapping", size(self.largest_before))?;
-        writeln!(f, "  {:<20} {}", "with swapping", size(self.largest_after))?;
-        writeln!(
-            f,
-            "  {:>8}  {:>12}  {:>12}  {:>12}  {}",
-            "size", "peak before", "step before", "step after", self.rate_unit
-        )?;
-        for probe in &self.probes {
-            let step = |seconds: Option<f64>| {
-                seconds.map_or("-".to_string(), |seconds| format!("{:.1} ms", seconds * 1e3))
-            };
-            writeln!(
-                f,
-                "  {:>8}  {:>12}  {:>12}  {:>12}  {}",
-                probe.size,
-                Size(probe.peak_before),
-                step(probe.step_seconds_before),
-                step(probe.step_seconds_after),
-                probe.rate.map_or("-".to_string(), |rate| format!("{rate:.3}"))
-            )?;
-        }
-        Ok(())
+        page.row("without swapping", size(self.largest_before));
+        page.row("with swapping", size(self.largest_after));
+        let or_none = |told: Option<String>| told.unwrap_or("-".to_string());
+        let rows: Vec<[String; 5]> = self
+            .probes
+            .iter()
+            .map(|probe| {
+                let [before, after] = [probe.step_seconds_before, probe.step_seconds_after]
+                    .map(|seconds| or_none(seconds.map(milliseconds)));
+                let rate = or_none(probe.rate.map(|rate| format!("{rate:.3}")));
+                [probe.size.to_string(), Size(probe.peak_before).to_string(), before, after, rate]
+            })
+            .collect();
+        page.table(["size", "peak before", "step before", "step after", self.rate_unit], &rows);
+        page.fmt(f)
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 
 use serde::Serialize;
-use tf_lms::cli::Size;
+use tf_lms::cli::{Page, Size, milliseconds};
 use tf_lms::simulate::{Floors, GpuOutcome, Outcome};
 use tf_lms::tune::describe;
 
@@ -198,106 +198,92 @@ impl Display for Report {
             Verdict::FitsWithSwapping => "fits with swapping",
             Verdict::DoesNotFit => "does not fit",
         };
-        writeln!(f, "{}: {verdict} in {}", self.name, Size(self.gpu_mem))?;
-        let changed = self.verdict != Verdict::Fits;
-        for device in &self.devices {
-            let bound = (device.peak_after as f64 * self.error_bound) as u64;
-            if changed {
-                writeln!(
-                    f,
-                    "  {:<20} {} before, {} after (± {})",
-                    "peak",
-                    Size(device.peak_before),
-                    Size(device.peak_after),
-                    Size(bound)
-                )?;
-            } else {
-                writeln!(f, "  {:<20} {} (± {})", "peak", Size(device.peak_before), Size(bound))?;
-            }
-            writeln!(f, "    {:<18} {}", "of that persistent", Size(device.persistent_bytes))?;
-            writeln!(
-                f,
-                "    {:<18} {:.1} ms into the step, at {}",
-                "where",
-                device.peak_seconds * 1e3,
-                device.peak_op
-            )?;
-            for alive in &device.largest_alive {
-                writeln!(f, "    {:>18} {}", Size(alive.bytes), alive.tensor)?;
-            }
-            if self.devices.len() > 1 {
-                writeln!(f, "    {:<18} {}", "on", device.device)?;
-            }
+        let mut page = Page::titled(format_args!("{}: {verdict} in {}", self.name, Size(self.gpu_mem)));
+        self.devices.iter().for_each(|device| self.device(&mut page, device));
+        if self.is_changed() {
+            let [out, back] = [self.swapout_bytes, self.swapin_bytes].map(Size);
+            page.row("copies", format_args!("{out} out, {back} in each step"));
+            page.row("host memory", Size(self.host_bytes));
         }
-        if changed {
-            writeln!(
-                f,
-                "  {:<20} {} out, {} in each step",
-                "copies",
-                Size(self.swapout_bytes),
-                Size(self.swapin_bytes)
-            )?;
-            writeln!(f, "  {:<20} {}", "host memory", Size(self.host_bytes))?;
+        page.row("least that suffices", self.least_memory());
+        page.row("step", self.step());
+        self.limits(&mut page);
+        if self.verdict == Verdict::FitsWithSwapping {
+            page.row("plan", self.plan());
         }
-        write!(f, "  {:<20} {}", "least that suffices", Size(self.least_memory_before))?;
-        if changed {
-            let (least, whenever) = (self.least_memory_after, self.least_memory_whenever_copies_end);
-            write!(f, " before, {} after", Size(least))?;
-            if whenever > least + least / WORTH_TELLING_PARTS {
-                write!(f, ", {} whenever copies end", Size(whenever))?;
-            }
+        page.row("effort", format_args!("{} steps simulated in {:.2} s", self.simulations, self.seconds));
+        self.notes.iter().for_each(|note| page.line(format_args!("note: {note}")));
+        page.fmt(f)
+    }
+}
+
+impl Report {
+    /// Whether there is a plan beside the graph as it is.
+    fn is_changed(&self) -> bool {
+        self.verdict != Verdict::Fits
+    }
+
+    /// The peak of a GPU, and what is there then.
+    fn device(&self, page: &mut Page, device: &DeviceReport) {
+        let [before, after] = [device.peak_before, device.peak_after].map(Size);
+        let bound = Size((device.peak_after as f64 * self.error_bound) as u64);
+        match self.is_changed() {
+            true => page.row("peak", format_args!("{before} before, {after} after (± {bound})")),
+            false => page.row("peak", format_args!("{before} (± {bound})")),
         }
-        writeln!(f)?;
-        let slowdown = self.step_seconds_after / self.step_seconds_before - 1.0;
-        write!(f, "  {:<20} {:.1} ms", "step", self.step_seconds_before * 1e3)?;
-        if changed {
-            write!(
-                f,
-                " before, {:.1} ms after: {:.1}% longer; the link is busy {:.0}% of it",
-                self.step_seconds_after * 1e3,
-                slowdown * 100.0,
-                self.link_occupancy * 100.0
-            )?;
+        page.part("of that persistent", Size(device.persistent_bytes));
+        let when = milliseconds(device.peak_seconds);
+        page.part("where", format_args!("{when} into the step, at {}", device.peak_op));
+        device.largest_alive.iter().for_each(|alive| page.amount(Size(alive.bytes), &alive.tensor));
+        if self.devices.len() > 1 {
+            page.part("on", &device.device);
         }
-        writeln!(f, " (on {})", self.device_profile)?;
-        writeln!(f, "  no plan gets below")?;
+    }
+
+    fn least_memory(&self) -> String {
+        let before = Size(self.least_memory_before);
+        if !self.is_changed() {
+            return before.to_string();
+        }
+        let (least, whenever) = (self.least_memory_after, self.least_memory_whenever_copies_end);
+        let differs = whenever > least + least / WORTH_TELLING_PARTS;
+        let whenever = differs.then(|| format!(", {} whenever copies end", Size(whenever)));
+        format!("{before} before, {} after{}", Size(least), whenever.unwrap_or_default())
+    }
+
+    fn step(&self) -> String {
+        let [before, after] = [self.step_seconds_before, self.step_seconds_after].map(milliseconds);
+        let profile = &self.device_profile;
+        if !self.is_changed() {
+            return format!("{before} (on {profile})");
+        }
+        let longer = (self.step_seconds_after / self.step_seconds_before - 1.0) * 100.0;
+        let busy = self.link_occupancy * 100.0;
+        format!(
+            "{before} before, {after} after: {longer:.1}% longer; the link is busy {busy:.0}% of it (on {profile})"
+        )
+    }
+
+    /// What holds for every plan, and how near this one comes.
+    fn limits(&self, page: &mut Page) {
         // A plan that does not do what is needed says nothing about how near a limit one could come.
-        let above = |value: f64, floor: f64| match floor > 0.0 {
-            true if self.verdict == Verdict::DoesNotFit => String::new(),
+        let above = |value: f64, floor: f64| match floor > 0.0 && self.verdict != Verdict::DoesNotFit {
             true => format!(" (here {:.2}x)", value / floor),
             false => String::new(),
         };
-        writeln!(
-            f,
-            "    {:<18} {}{}, for {}",
-            "memory",
-            Size(self.floors.memory_bytes),
-            above(self.peak_after as f64, self.floors.memory_bytes as f64),
-            self.devices.iter().max_by_key(|device| device.floor_bytes).map_or("", |device| &device.floor_op)
-        )?;
-        writeln!(
-            f,
-            "    {:<18} {:.1} ms{}, for computing each op once",
-            "step",
-            self.floors.step_seconds * 1e3,
-            above(self.step_seconds_after, self.floors.step_seconds)
-        )?;
+        page.heading("no plan gets below");
+        let memory = self.floors.memory_bytes;
+        let largest = self.devices.iter().max_by_key(|device| device.floor_bytes);
+        let op = largest.map_or("", |device| &device.floor_op);
+        let here = above(self.peak_after as f64, memory as f64);
+        page.part("memory", format_args!("{}{here}, for {op}", Size(memory)));
+        let step = |seconds: f64| milliseconds(seconds) + &above(self.step_seconds_after, seconds);
+        page.part("step", format_args!("{}, for computing each op once", step(self.floors.step_seconds)));
         if let Some(bound) = self.step_bound_seconds {
-            writeln!(
-                f,
-                "    {:<18} {:.1} ms{}, in the order of ops that this one has",
+            page.part(
                 "step, with copies",
-                bound * 1e3,
-                above(self.step_seconds_after, bound)
-            )?;
+                format_args!("{}, in the order of ops that this one has", step(bound)),
+            );
         }
-        if self.verdict == Verdict::FitsWithSwapping {
-            writeln!(f, "  {:<20} {}", "plan", self.plan())?;
-        }
-        writeln!(f, "  {:<20} {} steps simulated in {:.2} s", "effort", self.simulations, self.seconds)?;
-        for note in &self.notes {
-            writeln!(f, "note: {note}")?;
-        }
-        Ok(())
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Context;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tf_lms::chart::{Chart, ScalingChart, ScalingPoint, ScalingSeries};
-use tf_lms::cli::{Failure, Size};
+use tf_lms::cli::{Failure, Page, Size, milliseconds};
 use tf_lms::pipeline::Scaled;
 use tf_lms::scale::{MOST_GPUS, Prediction, Scaling};
 use tf_lms::{Error, Plan};
@@ -236,10 +236,6 @@ impl Report {
     }
 }
 
-fn milliseconds(seconds: f64) -> String {
-    format!("{:.1} ms", seconds * 1e3)
-}
-
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let told = self.with.as_ref().unwrap_or(&self.without);
@@ -249,85 +245,67 @@ impl Display for Report {
             (_, true) => "with LMS",
             (_, false) => "as it is",
         };
-        writeln!(
-            f,
+        let mut page = Page::titled(format_args!(
             "{}: {gpus} GPUs, {nodes} nodes of {gpus_per_node}, {how}, in {}, on {} (predicted)",
             self.name,
             Size(self.gpu_mem),
             self.device_profile
-        )?;
-        let mut row = |label: &str, text: &dyn Display| writeln!(f, "  {label:<20} {text}");
-        let asked = &told.asked;
-        row(
-            "step",
-            &format_args!(
-                "{} alone, {} with all",
-                milliseconds(told.alone_seconds),
-                milliseconds(asked.step_seconds)
-            ),
-        )?;
-        row(
-            "rate",
-            &format_args!(
-                "{:.2} {} of all, {:.2} of each",
-                asked.rate(),
-                self.rate_unit(),
-                asked.rate() / f64::from(gpus)
-            ),
-        )?;
-        row("efficiency", &format_args!("{:.1}% of one worker's rate", asked.efficiency * 100.0))?;
-        row("limited by", &asked.prediction.limit.name())?;
-        for without in &asked.prediction.without {
-            let label = format!("  without {}", without.limit.name());
-            writeln!(f, "  {label:<28} {}", milliseconds(without.step_seconds))?;
-        }
-        let mut row = |label: &str, text: &dyn Display| writeln!(f, "  {label:<20} {text}");
-        row(
-            "reduced",
-            &format_args!(
-                "{} by each in {} buckets; {} on their way, {} of that waited for",
-                Size(self.reduced_bytes),
-                self.buckets,
-                milliseconds(asked.reduce_seconds),
-                milliseconds(asked.waited_seconds)
-            ),
-        )?;
-        row(
-            "link to the host",
-            &format_args!(
-                "shared by {}; busy {:.0}% of the step",
-                asked.gpus_sharing_a_link,
-                asked.link_seconds / asked.step_seconds * 100.0
-            ),
-        )?;
+        ));
+        self.step(&mut page, told);
+        self.traffic(&mut page, &told.asked);
         if let Some(ScaleTo { efficiency, gpus }) = self.scale_to {
             let or_more = if gpus == MOST_GPUS { " or more" } else { "" };
-            row(
-                &format!("{:.0}% is left", efficiency * 100.0),
-                &format_args!("at up to {gpus} GPUs{or_more}"),
-            )?;
+            let name = format!("{:.0}% is left", efficiency * 100.0);
+            page.row(&name, format_args!("at up to {gpus} GPUs{or_more}"));
         }
-        writeln!(
-            f,
-            "  {:>8}  {:>7}  {:>10}  {:>14}  {:>10}  limited by",
-            "GPUs",
-            "nodes",
-            "step",
-            self.rate_unit(),
-            "efficiency"
-        )?;
-        for point in &told.curve {
-            writeln!(
-                f,
-                "  {:>8}  {:>7}  {:>10}  {:>14.2}  {:>9.1}%  {}",
-                point.gpus,
-                point.nodes,
+        self.curve(&mut page, told);
+        page.fmt(f)
+    }
+}
+
+impl Report {
+    /// How long a step takes with all GPUs, and what limits it.
+    fn step(&self, page: &mut Page, told: &Way) {
+        let asked = &told.asked;
+        let [alone, all] = [told.alone_seconds, asked.step_seconds].map(milliseconds);
+        page.row("step", format_args!("{alone} alone, {all} with all"));
+        let (rate, unit) = (asked.rate(), self.rate_unit());
+        let each = rate / f64::from(asked.gpus);
+        page.row("rate", format_args!("{rate:.2} {unit} of all, {each:.2} of each"));
+        page.row("efficiency", format_args!("{:.1}% of one worker's rate", asked.efficiency * 100.0));
+        page.row("limited by", asked.prediction.limit.name());
+        for without in &asked.prediction.without {
+            let name = format!("without {}", without.limit.name());
+            page.part(&format!("{name:<25}"), milliseconds(without.step_seconds));
+        }
+    }
+
+    /// What goes over the network and the links to the host.
+    fn traffic(&self, page: &mut Page, asked: &Point) {
+        let bytes = Size(self.reduced_bytes);
+        let [on_their_way, waited] = [asked.reduce_seconds, asked.waited_seconds].map(milliseconds);
+        let reduced = format!(
+            "{bytes} by each in {} buckets; {on_their_way} on their way, {waited} of that waited for",
+            self.buckets
+        );
+        page.row("reduced", reduced);
+        let busy = asked.link_seconds / asked.step_seconds * 100.0;
+        let sharing = asked.gpus_sharing_a_link;
+        page.row("link to the host", format_args!("shared by {sharing}; busy {busy:.0}% of the step"));
+    }
+
+    fn curve(&self, page: &mut Page, told: &Way) {
+        let rows = told.curve.iter().map(|point| {
+            [
+                point.gpus.to_string(),
+                point.nodes.to_string(),
                 milliseconds(point.step_seconds),
-                point.rate(),
-                point.efficiency * 100.0,
-                point.prediction.limit.name()
-            )?;
-        }
-        Ok(())
+                format!("{:.2}", point.rate()),
+                format!("{:.1}%", point.efficiency * 100.0),
+                point.prediction.limit.name().to_string(),
+            ]
+        });
+        let rows: Vec<[String; 6]> = rows.collect();
+        page.table(["GPUs", "nodes", "step", self.rate_unit(), "efficiency", "limited by"], &rows);
     }
 }
