@@ -14,7 +14,6 @@ Exit status: 0 if all errors are within the bounds that lms-tune states, else 1.
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -91,6 +90,8 @@ class Row:
     peak: tuple
     out: tuple
     into: tuple
+    # Of a peak and of a least memory, as lms-tune states them.
+    bounds: tuple
     # None: not looked for.
     limit: tuple | None = None
     # What suffices whenever copies end, as predicted.
@@ -215,6 +216,7 @@ def compare(tools, model, plan, wants_limit):
             (measured["memory"]["peak_bytes"], predicted["peak_after"]),
             (measured["traffic"]["bytes_out"] - LOSS_BYTES, predicted["copied_out_bytes"]),
             (measured["traffic"]["bytes_in"], predicted["copied_in_bytes"]),
+            bounds(predicted),
         )
         if wants_limit and (least := tools.least_memory(model, plan_flags)):
             row.limit = (least, predicted["least_memory_after"])
@@ -222,20 +224,16 @@ def compare(tools, model, plan, wants_limit):
         return row
 
 
-def bounds():
+def bounds(predicted):
     """The errors that lms-tune states: parts of what is measured, bytes that may be more, and the part that is most."""
-    source = (ROOT / "src/tune/accuracy.rs").read_text()
-    stated = dict(re.findall(r"pub const (\w+): f64 = ([\d.]+);", source))
-    mebibytes = re.search(r"LIMIT_ERROR_BYTES: u64 = (\d+) << 20;", source)
-    peak = (float(stated["PEAK_ERROR"]), 0, 0.0)
-    return peak, (float(stated["LIMIT_ERROR"]), int(mebibytes[1]) * MIB, float(stated["SMALL_LIMIT_ERROR"]))
+    limit = predicted["least_memory_error_bound"]
+    return (predicted["error_bound"], 0, 0.0), (limit["part"], limit["bytes"], limit["largest_part"])
 
 
 def broken(table):
     """Which bounds are broken, in words."""
-    peak_bound, limit_bound = bounds()
     for row in table.rows:
-        for name, pair, bound in (("peak", row.peak, peak_bound), ("least memory", row.limit, limit_bound)):
+        for name, pair, bound in zip(("peak", "least memory"), (row.peak, row.limit), row.bounds):
             part, size, most = bound
             if name == "least memory" and row.is_by_chance():
                 continue

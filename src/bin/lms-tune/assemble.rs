@@ -11,7 +11,7 @@ use tf_lms::simulate::{Machine, Outline, Program};
 use tf_lms::tune::{Judge, Tuning, accuracy, step_bound};
 
 use crate::conclusion::Conclusion;
-use crate::report::{AliveTensor, DeviceReport, FloorsReport, Report, Verdict, occupancy, peak};
+use crate::report::{AliveTensor, DeviceReport, FloorsReport, LimitError, Report, Verdict, occupancy, peak};
 
 /// How many of the tensors that are alive at the peak are listed.
 const LISTED: usize = 10;
@@ -61,6 +61,7 @@ impl Facts<'_> {
             least_memory_whenever_copies_end: judge
                 .least_memory_whenever_copies_end(draft, least_memory_after),
             error_bound: accuracy::PEAK_ERROR,
+            least_memory_error_bound: LimitError::seen(),
             swapout_bytes: devices.iter().map(|device| device.swapout_bytes).sum(),
             swapin_bytes: devices.iter().map(|device| device.swapin_bytes).sum(),
             copied_out_bytes: outcome.gpus.iter().map(|gpu| gpu.out_bytes).sum(),

@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use serde::Serialize;
 use tf_lms::cli::{Page, Size, milliseconds};
 use tf_lms::simulate::{Floors, GpuOutcome, Outcome};
-use tf_lms::tune::describe;
+use tf_lms::tune::{accuracy, describe};
 
 /// The version of the JSON document.
 const SCHEMA: u32 = 1;
@@ -18,6 +18,25 @@ const PINNED_POOL_VARIABLE: &str = "TF_GPU_HOST_MEM_LIMIT_IN_MB";
 
 /// Two memories that differ by less than one part in so many are told as one.
 const WORTH_TELLING_PARTS: u64 = 100;
+
+/// How far off a least memory may be: by this part, or by so many bytes if these are no more than the largest part.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct LimitError {
+    pub part: f64,
+    pub bytes: u64,
+    pub largest_part: f64,
+}
+
+impl LimitError {
+    /// What was seen.
+    pub fn seen() -> LimitError {
+        LimitError {
+            part: accuracy::LIMIT_ERROR,
+            bytes: accuracy::LIMIT_ERROR_BYTES,
+            largest_part: accuracy::SMALL_LIMIT_ERROR,
+        }
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -48,6 +67,8 @@ pub struct Report {
     pub least_memory_whenever_copies_end: u64,
     /// The worst error of a predicted peak that was seen, as a part of it.
     pub error_bound: f64,
+    /// The same of a least memory.
+    pub least_memory_error_bound: LimitError,
     pub swapout_bytes: u64,
     pub swapin_bytes: u64,
     pub copied_out_bytes: u64,
