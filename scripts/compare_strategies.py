@@ -2,7 +2,7 @@
 """Hold the planner against TFLMSv2's parameters at parts of each graph's memory, as predicted, and print a table in Markdown.
 
     scripts/compare_strategies.py --bin target/release                          # the larger graphs of testdata
-    scripts/compare_strategies.py --bin target/release --write docs/planner.md  # into the page
+    scripts/compare_strategies.py --bin target/release --write docs/planner-figures.md  # into the page
     scripts/compare_strategies.py --bin target/release MODEL[,FLAG…] …          # others, with flags as --train-op=NAME
 
 For each graph and part of the peak that it has with no plan: the step time in multiples of that of the graph as it is where

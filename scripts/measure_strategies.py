@@ -2,7 +2,7 @@
 """Hold the planner against TFLMSv2's parameters, trained on the software GPU, and print a table in Markdown.
 
     scripts/measure_strategies.py --bin target/release
-    scripts/measure_strategies.py --bin target/release --write docs/planner.md  # into the page
+    scripts/measure_strategies.py --bin target/release --write docs/planner-figures.md  # into the page
 
 Each of the models of scripts/limits.py, exported into --work, trains as it is, and in parts of the memory that this takes
 with the plans of both strategies: a process for each, in TensorFlow's own pool, with one thread, over a link of --rate.

@@ -2,7 +2,7 @@
 """Hold the planner against the bound for the order of its plans, as predicted, and print a table in Markdown.
 
     scripts/planner_table.py --bin target/release                          # the larger graphs of testdata
-    scripts/planner_table.py --bin target/release --write docs/planner.md  # into the page
+    scripts/planner_table.py --bin target/release --write docs/planner-figures.md  # into the page
     scripts/planner_table.py --bin target/release --effort 1 --effort 16   # with several efforts
     scripts/planner_table.py --bin target/release --profile h100 MODEL[,FLAG…]:8GiB,50% …
 
