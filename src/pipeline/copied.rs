@@ -9,7 +9,8 @@ use crate::simulate::Outline;
 
 /// For each GPU what a step with a plan copies beyond what it copies as it is. Tensors of unknown size count nothing.
 pub fn copied(outline: &Outline, draft: &Draft) -> Vec<Traffic> {
-    let runs = |node| outline.entry(node).is_some();
+    let asking: HashSet<NodeId> = outline.asking_for_shapes(draft).into_iter().collect();
+    let runs = |node| outline.entry(node).is_some() || asking.contains(&node);
     let mut copied = traffic(outline.analysis(), outline.placement(), draft, runs);
     for (gpu, bytes) in copied_at_the_start(outline, draft) {
         copied[usize::from(gpu)].in_bytes += bytes;

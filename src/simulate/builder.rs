@@ -186,6 +186,22 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Lets those run that ask for the shape of what comes back by a copy ([`Outline::asking_for_shapes`]).
+    pub(super) fn connect_shapes(&mut self) {
+        let outline = self.outline;
+        let graph = outline.analysis.graph;
+        for node in outline.asking_for_shapes(self.draft) {
+            let place = outline.placement.op(node);
+            let op = self.add(Origin::Op(node), place, place, false, None);
+            self.connect(op, node);
+            for reader in graph.outputs(node).flat_map(|output| graph.uses(output)) {
+                if let Some(reader) = outline.number(reader.node) {
+                    self.wait(reader, op);
+                }
+            }
+        }
+    }
+
     /// Lets an entry that runs an op read its inputs, those from elsewhere that `substitute` names, and wait for its control
     /// inputs.
     fn connect_inputs(

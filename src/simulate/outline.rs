@@ -15,7 +15,7 @@ use super::{Liveness, constants};
 use crate::graph::{Graph, NodeId, TensorId};
 use crate::ops::Fact;
 use crate::order::{Place, Placement};
-use crate::plan::{Analysis, Weight, weights};
+use crate::plan::{Analysis, Draft, Weight, weights};
 
 /// What a step of a graph runs, whatever a plan adds: to be made once for many plans.
 #[derive(Debug)]
@@ -278,6 +278,25 @@ impl<'a> Outline<'a> {
     /// The entry that an op is in every program of this outline; none if no step runs it.
     pub fn entry(&self, node: NodeId) -> Option<u32> {
         self.number(node)
+    }
+
+    /// The ops that a step runs only with this plan: those that ask for the shape of what comes back by a copy, in the order of the file.
+    ///
+    /// Otherwise such an op is computed before the first step. But TensorFlow does that for each device by itself, and there what comes
+    /// from elsewhere has no shape yet: the op runs in each step, and the copy is made for it.
+    pub fn asking_for_shapes(&self, draft: &Draft) -> Vec<NodeId> {
+        let graph = self.analysis.graph;
+        let asks = |node: &NodeId| {
+            self.constant[node.index()]
+                && graph.op(*node).facts().has(Fact::ReadsNoValues)
+                && self.analysis.step.contains(*node)
+                && !self.liveness.is_dead_op(*node)
+        };
+        let swap_ins = draft.swaps.iter().flat_map(|swap| &swap.uses);
+        let mut asking: Vec<NodeId> = swap_ins.flat_map(|of| &of.consumers).copied().filter(asks).collect();
+        asking.sort_unstable();
+        asking.dedup();
+        asking
     }
 
     /// Variables and constants, in bytes, for each GPU.

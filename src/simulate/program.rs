@@ -150,6 +150,7 @@ impl Program {
             builder.connect(number as u32, node);
         }
         builder.connect_recomputations();
+        builder.connect_shapes();
         builder.order_ops();
         builder.finish()
     }

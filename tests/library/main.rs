@@ -14,4 +14,3 @@ mod proto;
 mod sessions;
 mod shapes;
 mod simulate;
-mod training;

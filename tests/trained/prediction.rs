@@ -5,7 +5,7 @@
 
 use std::process::Output;
 
-use lms_testing::program::{self, Case, GOOGLENET, MNIST, RESNET, UNET, number, ready};
+use lms_testing::program::{self, Case, GOOGLENET, MNIST, MOBILENET, RESNET, UNET, number, ready};
 use serde_json::Value;
 use tf_lms::tune::accuracy;
 
@@ -79,6 +79,20 @@ fn unet3d_takes_what_is_predicted() {
 #[test]
 fn resnet50_takes_what_is_predicted() {
     is_predicted(&RESNET);
+}
+
+/// In MobileNet, what asks for the shape of an activation waits for the updates of batch norm, far behind it: so the activation comes back
+/// for its shape alone, and TensorFlow, which computes shapes beforehand elsewhere, really copies it.
+#[test]
+fn what_comes_back_for_its_shape_is_counted() {
+    if !ready() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let plan = directory.path().join("plan.json").display().to_string();
+    let flags = [&SWAP_ALL[..], &["--sync-mode", "3", "--dry-run", "--quiet", "--plan-out", &plan]].concat();
+    output("lms-rewrite", &MOBILENET, &flags);
+    is_as_predicted(&MOBILENET, &["--plan", &plan]);
 }
 
 /// Both moments of Adam begin with the same zeros, and one of them takes its memory in the midst of the first step: only with that

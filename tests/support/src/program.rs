@@ -27,6 +27,7 @@ pub const BERT: Case = Case {
         "labels=randint:0:2",
     ],
 };
+pub const MOBILENET: Case = Case { model: "mobilenet_64_b4", feeds: &["labels=randint:0:10"] };
 pub const UNET: Case = Case { model: "unet3d_16_b1", feeds: &["truth=randint:0:2"] };
 
 /// The plug-in, where cargo built it for the tests of its crate or by itself.
@@ -34,7 +35,8 @@ pub fn plugin() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("LMS_SOFTGPU") {
         return Some(named.into());
     }
-    let program = crate::tool("lms-train");
+    let lms_train = crate::tool("lms-train");
+    let program = lms_train.parent()?;
     ["", "deps"]
         .map(|place| program.join(place).join("libsoftgpu.so"))
         .into_iter()
