@@ -8,15 +8,18 @@ use std::error::Error;
 use tf_lms::plan::tflms::{self, Parameters};
 use tf_lms::plan::{Draft, TensorSwap};
 use tf_lms::size::{Size, parse_size};
-use tf_lms::tune::{Found, Judge, Strategy, StrategyError};
+use tf_lms::tune::{Description, Found, Judge, Strategy, StrategyError};
 use tf_lms::{AnalysisOptions, Budget};
+
+/// What there is to know of it: its name, and of its parameters those that reports show.
+static DESCRIPTION: Description = Description { shown: &["tensors"], ..Description::named("largest-first") };
 
 /// Swaps the largest of the tensors that TFLMSv2 would swap, twice as many each time.
 struct LargestFirst;
 
 impl Strategy for LargestFirst {
-    fn name(&self) -> &'static str {
-        "largest-first"
+    fn description(&self) -> &'static Description {
+        &DESCRIPTION
     }
 
     fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, StrategyError> {
@@ -31,7 +34,7 @@ impl Strategy for LargestFirst {
             let draft = Draft { swaps: some, ..everything.clone() };
             if let Ok(outcome) = judge.judge(&draft) {
                 let parameters = serde_json::json!({ "tensors": count.min(swaps.len()) });
-                return Ok(Some(Found { strategy: self.name(), draft, outcome, parameters }));
+                return Ok(Some(Found { strategy: &DESCRIPTION, draft, outcome, parameters }));
             }
             count *= 2;
         }

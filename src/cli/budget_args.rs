@@ -6,10 +6,11 @@ use std::str::FromStr;
 use anyhow::Context;
 use clap::Args;
 
-use super::{Failure, StrategyArgs, StrategyName, TflmsArgs, nvml, parse_size};
+use super::{Failure, StrategyArgs, TflmsArgs, nvml, parse_size};
 use crate::cost::DeviceProfile;
-use crate::pipeline::{self, Budget, DEFAULT_PROFILE};
-use crate::tune::planned::Settings;
+use crate::pipeline::{self, Budget, DEFAULT_PROFILE, Error};
+use crate::plan::{Analysis, Plan};
+use crate::tune::Setup;
 
 /// Who gives fewer bytes than this without a unit, forgot the unit.
 const LEAST_WITHOUT_UNIT: u64 = 1 << 20;
@@ -84,18 +85,22 @@ impl BudgetArgs {
         !self.gpu_mem.is_empty()
     }
 
-    /// Checks that nothing is asked for that takes a budget if none was given.
+    /// Makes the plan that the parameters come to where no budget was given.
     ///
     /// # Errors
     ///
-    /// If something is.
-    pub fn check_strategy(&self) -> anyhow::Result<()> {
-        if !self.is_given() && self.strategy.strategy == Some(StrategyName::Planned) {
-            return Err(Failure::Usage.error(
-                "--strategy planned plans for a budget: give it with --gpu-mem, as in --gpu-mem 16GiB",
-            ));
-        }
-        Ok(())
+    /// If the strategy plans for budgets only, does not know what was given, or cannot plan for the graph.
+    pub fn plan_as_told(&self, analysis: &Analysis, tflms: &TflmsArgs) -> anyhow::Result<Plan> {
+        let entry = self.strategy.without_budget(tflms)?;
+        let strategy = (entry.make)(Setup {
+            settings: self.strategy.settings(),
+            fixed: tflms.parameters(),
+            own: self.strategy.own.given().clone(),
+            ..Setup::default()
+        });
+        let strategy = strategy.map_err(Error::from)?;
+        let plan = analysis.plan_as_told(&*strategy, &tflms.host()?)?;
+        plan.with_context(|| format!("--strategy {} plans for budgets only", entry.description.name))
     }
 
     /// Whether the least memory is asked for.
@@ -152,24 +157,21 @@ impl BudgetArgs {
     ///
     /// # Errors
     ///
-    /// If the measured times cannot be read, or the host device is none.
+    /// If the measured times cannot be read, the host device is none, or the strategy does not know a parameter that was given.
     pub fn budget_of(
         &self,
         memory_bytes: Vec<u64>,
         profile: DeviceProfile,
         tflms: &TflmsArgs,
     ) -> anyhow::Result<Budget> {
+        self.strategy.own.check(self.strategy.chosen())?;
         Ok(Budget {
             memory_ratio: self.memory_ratio,
             op_times: self.op_times.as_deref().map(pipeline::measured_times).transpose()?,
             strategy: self.strategy.choice(),
-            settings: Settings {
-                recompute: !self.strategy.no_recompute,
-                swap_weights: self.strategy.swap_weights,
-                effort_seconds: self.strategy.effort,
-                threads: None,
-            },
+            settings: self.strategy.settings(),
             parameters: tflms.parameters(),
+            own_parameters: self.strategy.own.given().clone(),
             host_device: tflms.host()?,
             ..Budget::on(profile, memory_bytes)
         })

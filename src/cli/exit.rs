@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use crate::pipeline::Error;
-use crate::tune::StrategyError;
 
 /// The exit statuses besides 0, and 2 for wrong usage, which `clap` gives too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +69,7 @@ pub fn run(tool: &str, main: impl FnOnce() -> anyhow::Result<()>) -> ExitCode {
 fn is_usage(error: &Error) -> bool {
     match error {
         Error::NoMemory | Error::WeightsStay => true,
-        Error::Strategy(error) => matches!(error, StrategyError::UnknownStep),
+        Error::Strategy(error) => error.is_usage(),
         _ => false,
     }
 }

@@ -22,12 +22,13 @@ pub struct TunedPlan {
 /// If nothing fits, which ends with its own exit status, or if sizes that matter are unknown.
 pub fn plan_for_budget(analysis: &Analysis, budget: &Budget) -> anyhow::Result<TunedPlan> {
     let fit = analysis.fit(budget)?;
-    let asked = budget.strategy(analysis)?.name();
+    let asked = budget.strategy(analysis)?.description();
     let note = |tuning: &Tuning| match tuning.fallback(asked) {
         Some(why) => format!("{}; {why}", note(tuning)),
         None if !analysis.step.is_known() => format!(
-            "{}; planned by {asked}, as the file does not say what a step runs: give --train-op",
-            note(tuning)
+            "{}; planned by {}, as the file does not say what a step runs: give --train-op",
+            note(tuning),
+            asked.name
         ),
         None => note(tuning),
     };

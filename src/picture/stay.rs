@@ -22,7 +22,7 @@ pub(super) fn reason(outline: &Outline, plan: Explained, tensor: TensorId) -> St
         return StayReason::OnHost;
     }
     let readers = || graph.uses(tensor).iter().filter(|reader| outline.entry(reader.node).is_some());
-    let swaps_whole_tensors = describe(plan.strategy).is_some_and(|known| known.swaps_whole_tensors);
+    let swaps_whole_tensors = describe(plan.strategy).is_some_and(|known| known.can.swaps_whole_tensors);
     let is_brought = swaps_whole_tensors
         && outline.placement().output(tensor) == Place::Host
         && returnable(graph, ref_variables, tensor).is_ok()

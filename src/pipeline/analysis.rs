@@ -56,6 +56,16 @@ impl Analysis<'_> {
         Ok(tflms::plan(self, parameters, host_device).map_err(StrategyError::from)?)
     }
 
+    /// The plan that a strategy's parameters come to as they were told, for no budget; none if it plans for budgets only.
+    /// `host_device` is where tensors go when they leave.
+    ///
+    /// # Errors
+    ///
+    /// If the strategy cannot plan for this graph, or not with these parameters.
+    pub fn plan_as_told(&self, strategy: &dyn Strategy, host_device: &Device) -> Result<Option<Plan>, Error> {
+        Ok(strategy.plan_as_told(self)?.map(|proposal| proposal.into_plan(self, host_device)))
+    }
+
     /// Whether a step fits the budget, and with which plan: the best that the budget's strategy finds.
     ///
     /// ```
@@ -92,7 +102,7 @@ impl Analysis<'_> {
     pub fn fit_with(&self, budget: &Budget, strategy: &mut dyn Strategy) -> Result<Fit, Error> {
         if self.step.run_count() > 1 {
             let steps = fit_in_turn(self, budget, strategy)?;
-            if let Some(fit) = Fit::of_steps(self, steps, strategy.name(), &budget.host_device) {
+            if let Some(fit) = Fit::of_steps(self, steps, strategy.description().name, &budget.host_device) {
                 return Ok(fit);
             }
         }
@@ -100,6 +110,6 @@ impl Analysis<'_> {
         let outline = simulated.outline()?;
         let machine = simulated.machine(budget)?;
         let tuning = tune(&outline, &machine, strategy)?;
-        Ok(Fit::new(self, tuning, strategy.name(), &budget.host_device))
+        Ok(Fit::new(self, tuning, strategy.description().name, &budget.host_device))
     }
 }

@@ -10,7 +10,9 @@ use crate::plan::Analysis;
 use crate::plan::tflms::Parameters;
 use crate::simulate::Machine;
 use crate::tune::planned::Settings;
-use crate::tune::{Planned, Progress, Strategy, StrategyError, Tflms, accuracy};
+use crate::tune::{
+    Description, Entry, Progress, Setup, Strategy, StrategyError, UnknownStep, accuracy, automatic, entry,
+};
 
 /// The profile where nothing is said about the device.
 pub const DEFAULT_PROFILE: &str = "v100-pcie3";
@@ -35,6 +37,8 @@ pub struct Budget {
     pub settings: Settings,
     /// What no strategy changes: filters, devices, the mode.
     pub parameters: Parameters,
+    /// The strategy's own parameters ([`crate::tune::Description::parameters`]) that it is not to look for, by name.
+    pub own_parameters: serde_json::Map<String, serde_json::Value>,
     /// Where tensors go when they leave.
     pub host_device: Device,
     /// How far the search for a plan has come, and a way to end it.
@@ -42,15 +46,20 @@ pub struct Budget {
 }
 
 /// A strategy that looks for plans.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default)]
 pub enum StrategyChoice {
-    /// [`StrategyChoice::Planned`], or [`StrategyChoice::Tflms`] if it is not known what a step runs.
+    /// The first of [`crate::tune::STRATEGIES`] that can do what is asked for: `planned`, or `tflms` if it is not known what a step runs.
     #[default]
     Automatic,
-    /// Computes what leaves when, what returns when, and what is computed again.
-    Planned,
-    /// Looks for the best parameters of TFLMSv2's.
-    Tflms,
+    /// This one of [`crate::tune::STRATEGIES`].
+    This(&'static Entry),
+}
+
+impl StrategyChoice {
+    /// The strategy of this name; none if there is none.
+    pub fn named(name: &str) -> Option<StrategyChoice> {
+        entry(name).map(StrategyChoice::This)
+    }
 }
 
 impl Budget {
@@ -70,6 +79,7 @@ impl Budget {
             strategy: StrategyChoice::default(),
             settings: Settings::default(),
             parameters: Parameters::default(),
+            own_parameters: serde_json::Map::new(),
             host_device: Device::parse(DEFAULT_HOST).expect("a device's name"),
             progress: Progress::default(),
         }
@@ -111,21 +121,27 @@ impl Budget {
     /// If the one that was chosen cannot plan for it.
     pub fn strategy(&self, analysis: &Analysis) -> Result<Box<dyn Strategy>, Error> {
         let is_known = analysis.step.is_known();
-        let planned = match self.strategy {
-            StrategyChoice::Tflms if self.settings.swap_weights => return Err(Error::WeightsStay),
-            StrategyChoice::Tflms => false,
-            StrategyChoice::Planned => true,
-            StrategyChoice::Automatic => is_known || self.settings.swap_weights,
-        };
-        let fixed = self.parameters.clone();
-        Ok(match planned {
-            true if !is_known => return Err(StrategyError::UnknownStep.into()),
-            true => {
-                let (settings, progress) = (self.settings.clone(), self.progress.clone());
-                Box::new(Planned { settings, fixed, progress })
+        let swaps_weights = self.settings.swap_weights;
+        let may_swap = |known: &Description| !swaps_weights || known.can.swaps_weights;
+        let entry = match self.strategy {
+            StrategyChoice::This(entry) => entry,
+            StrategyChoice::Automatic => {
+                automatic(|known| may_swap(known) && (is_known || !known.can.needs_step))
             }
-            false => Box::new(Tflms::new(fixed)),
-        })
+        };
+        let known = entry.description;
+        if !may_swap(known) {
+            return Err(Error::WeightsStay);
+        }
+        if known.can.needs_step && !is_known {
+            return Err(StrategyError::usage(known, UnknownStep).into());
+        }
+        Ok((entry.make)(Setup {
+            settings: self.settings.clone(),
+            fixed: self.parameters.clone(),
+            own: self.own_parameters.clone(),
+            progress: self.progress.clone(),
+        })?)
     }
 }
 

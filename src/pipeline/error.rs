@@ -15,7 +15,7 @@ use crate::runtime::{InferError, RuntimeError};
 use crate::scale::ScaleError;
 use crate::shape::SizeOverflow;
 use crate::simulate::Unpredictable;
-use crate::tune::StrategyError;
+use crate::tune::{StrategyError, able};
 use crate::verify::VerifyError;
 
 /// An error with the name of the file that it is about: `model.meta: what is wrong`.
@@ -166,7 +166,7 @@ pub enum Error {
     #[error(transparent)]
     Strategy(#[from] StrategyError),
     /// Weights were to go to the host, and the strategy does not do that.
-    #[error("swapping weights: only --strategy planned does that")]
+    #[error("swapping weights: only --strategy {} does that", able(|known| known.can.swaps_weights))]
     WeightsStay,
     /// The model cannot be made to train on several workers.
     #[error(transparent)]

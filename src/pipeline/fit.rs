@@ -26,7 +26,7 @@ impl Fit {
             }
             Verdict::FitsWithSwapping(found) => {
                 let parameters = found.parameters.clone();
-                Some(found.draft.clone().into_plan(analysis, found.strategy, parameters, host))
+                Some(found.draft.clone().into_plan(analysis, found.strategy.name, parameters, host))
             }
             Verdict::DoesNotFit => None,
         };

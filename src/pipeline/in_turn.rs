@@ -37,6 +37,11 @@ pub(super) fn fit_in_turn(
         return Ok(fits);
     }
     let plans: Vec<Draft> = plans.into_iter().flatten().collect();
+    let maker = fits.iter().find_map(|fit| match &fit.tuning.verdict {
+        Verdict::FitsWithSwapping(found) => Some(found.strategy),
+        Verdict::Fits | Verdict::DoesNotFit => None,
+    });
+    let maker = maker.unwrap_or(strategy.description());
     let mut last = Vec::new();
     for first in 0..plans.len() {
         let draft = join(analysis, &runs, &plans, first);
@@ -45,7 +50,7 @@ pub(super) fn fit_in_turn(
             let simulated = Simulated::new(run, budget)?;
             let outline = simulated.outline()?;
             let machine = simulated.machine(budget)?;
-            let tuning = tune_for(&mut Judge::new(&outline, &machine), &draft, &fit.tuning);
+            let tuning = tune_for(&mut Judge::new(&outline, &machine), &draft, &fit.tuning, maker);
             last.push(StepFit { train_op: fit.train_op.clone(), tuning });
         }
         if last.iter().all(|fit| !matches!(fit.tuning.verdict, Verdict::DoesNotFit)) {

@@ -5,7 +5,7 @@ use crate::cost::{CostSource, Costs, DeviceProfile};
 use crate::order::Placement;
 use crate::plan::Analysis;
 use crate::simulate::{Machine, OpCost, Outline, Unpredictable};
-use crate::tune::{Strategy, Tuning, least_budget, tune};
+use crate::tune::{Description, Strategy, Tuning, least_budget, tune};
 
 /// A graph with all that its steps are simulated from.
 #[derive(Debug)]
@@ -65,14 +65,14 @@ impl<'a> Simulated<'a> {
         budget.machine(self.placement.gpus().len())
     }
 
-    /// The best plan that the budget's strategy finds; with that strategy's name.
+    /// The best plan that the budget's strategy finds; with what there is to know of that strategy.
     ///
     /// # Errors
     ///
     /// If the strategy cannot plan for this graph.
-    pub fn tune(&self, outline: &Outline, budget: &Budget) -> Result<(Tuning, &'static str), Error> {
+    pub fn tune(&self, outline: &Outline, budget: &Budget) -> Result<(Tuning, &'static Description), Error> {
         let mut strategy = budget.strategy(self.analysis)?;
-        Ok((tune(outline, &self.machine(budget)?, &mut *strategy)?, strategy.name()))
+        Ok((tune(outline, &self.machine(budget)?, &mut *strategy)?, strategy.description()))
     }
 
     /// The least memory of a GPU, in bytes, for which the budget's strategy finds a plan; none if it finds none for any. The budget's

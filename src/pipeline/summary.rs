@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Budget, Error, Fit, Simulated, copied};
 use crate::plan::{Analysis, Draft};
 use crate::simulate::{Machine, NoObserver, Outcome, Outline, Program, simulate};
-use crate::tune::{Found, Judge, Tuning, Verdict, describe};
+use crate::tune::{Description, Found, Judge, NO_STRATEGY, Tuning, Verdict};
 
 /// The version of the JSON document.
 const SCHEMA: u32 = 1;
@@ -99,11 +99,8 @@ impl Summary {
             Verdict::Fits | Verdict::DoesNotFit => None,
         };
         let draft = found.map_or_else(Draft::default, |found| found.draft.clone());
-        let settings = |found: &Found| {
-            let known = describe(found.strategy);
-            known.map_or(found.strategy.to_string(), |known| (known.settings)(&found.parameters))
-        };
-        let asked = budget.strategy(&run)?.name();
+        let settings = |found: &Found| found.strategy.told(&found.parameters);
+        let asked = budget.strategy(&run)?.description();
         Ok(Summary {
             schema: SCHEMA,
             verdict: verdict(&fit.tuning),
@@ -113,7 +110,7 @@ impl Summary {
             step_seconds_before: fit.tuning.before.step_seconds,
             step_seconds_after: fit.outcome().map(|outcome| outcome.step_seconds),
             host_bytes: fit.outcome().map(|outcome| outcome.host_peak_bytes),
-            strategy: found.map_or("none", |found| found.strategy).to_string(),
+            strategy: found.map_or(NO_STRATEGY, |found| found.strategy.name).to_string(),
             settings: found.map(settings),
             swapped_tensors: draft.swaps.len(),
             recomputed_ops: draft.recomputations.len(),
@@ -171,7 +168,7 @@ fn peaks_after(outline: &Outline, machine: &Machine, tuning: &Tuning, draft: &Dr
     Some(pairs.map(|(within, counted)| within.peak_bytes.min(counted.peak_bytes)).collect())
 }
 
-fn notes(tuning: &Tuning, outline: &Outline, asked: &str) -> Vec<String> {
+fn notes(tuning: &Tuning, outline: &Outline, asked: &'static Description) -> Vec<String> {
     let mut notes: Vec<String> = tuning.fallback(asked).into_iter().collect();
     if tuning.is_tight && !matches!(tuning.verdict, Verdict::DoesNotFit) {
         notes.push("it is tight: it fits only in the order and with copies as fast as predicted".to_string());

@@ -1,7 +1,7 @@
 //! Which plan is the best for a budget: strategies propose plans, the simulator judges them.
 //!
 //! A strategy is a [`Strategy`]: it is given a [`Judge`] and returns the best plan that it found. A new one is a file beside
-//! [`Tflms`].
+//! [`Tflms`], and a line in [`STRATEGIES`] if the command line is to know it.
 
 pub mod accuracy;
 #[cfg(feature = "tune")]
@@ -14,36 +14,46 @@ mod least_memory;
 pub mod planned;
 mod progress;
 mod rank;
-mod tflms;
+mod strategies;
+pub mod tflms;
 
 #[cfg(feature = "tune")]
 pub use bound::step_bound;
 pub use by_levels::{LevelPlan, LevelTuning, tune_by_levels};
-pub use description::{Description, describe};
-pub use error::StrategyError;
+pub use description::{Abilities, Description, Parameter, ParameterKind, describe};
+pub use error::{StrategyError, UnknownStep};
 pub use judge::Judge;
 pub use least_memory::{LeastMemory, first_guess, least_memory};
 pub use planned::Planned;
 pub use progress::Progress;
+pub use strategies::{Entry, STRATEGIES, Setup, able, automatic, entry};
 pub use tflms::Tflms;
 
-use crate::graph::NodeId;
-use crate::plan::Draft;
+use crate::graph::{Device, NodeId};
+use crate::plan::{Analysis, Draft, Plan};
 use crate::simulate::{Floors, Machine, NoObserver, Outcome, Outline, Program, floors, simulate};
 
 /// Searches plans for a budget.
+///
+/// What a new one costs: one file with a type that implements this, its [`Description`], and an error type of its own if something
+/// can go wrong ([`StrategyError`]). That is all for one that is handed to [`Analysis::fit_with`]. For `--strategy NAME` it
+/// takes a line in [`STRATEGIES`] besides; the flags of its own parameters, what reports say, and what is refused because the strategy
+/// cannot do it all come from the description.
 ///
 /// One that only looks for the largest of TFLMSv2's thresholds with which a step fits:
 ///
 /// ```
 /// use tf_lms::plan::tflms::{self, Parameters};
-/// use tf_lms::tune::{Found, Judge, Strategy, StrategyError};
+/// use tf_lms::tune::{Description, Found, Judge, Strategy, StrategyError};
+///
+/// static DESCRIPTION: Description =
+///     Description { shown: &["swapout_threshold"], ..Description::named("largest-threshold") };
 ///
 /// struct LargestThreshold;
 ///
 /// impl Strategy for LargestThreshold {
-///     fn name(&self) -> &'static str {
-///         "largest-threshold"
+///     fn description(&self) -> &'static Description {
+///         &DESCRIPTION
 ///     }
 ///
 ///     fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, StrategyError> {
@@ -52,7 +62,7 @@ use crate::simulate::{Floors, Machine, NoObserver, Outcome, Outline, Program, fl
 ///             let draft = tflms::draft(judge.outline().analysis(), &parameters)?;
 ///             if let Ok(outcome) = judge.judge(&draft) {
 ///                 let parameters = serde_json::json!({ "swapout_threshold": swapout_threshold });
-///                 return Ok(Some(Found { strategy: self.name(), draft, outcome, parameters }));
+///                 return Ok(Some(Found { strategy: &DESCRIPTION, draft, outcome, parameters }));
 ///             }
 ///         }
 ///         Ok(None)
@@ -67,12 +77,31 @@ use crate::simulate::{Floors, Machine, NoObserver, Outcome, Outline, Program, fl
 /// # Ok::<(), tf_lms::Error>(())
 /// ```
 pub trait Strategy {
-    /// What plans call it.
-    fn name(&self) -> &'static str;
+    /// What there is to know of it.
+    fn description(&self) -> &'static Description;
 
     /// The ops that its plans may put on the host, in the order of the file.
     fn host_ops(&self, _: &Outline) -> Vec<NodeId> {
         Vec::new()
+    }
+
+    /// The plan that its parameters come to as they were told, for no budget; none if it plans for budgets only
+    /// ([`Abilities::plans_without_budget`]).
+    ///
+    /// # Errors
+    ///
+    /// If it cannot plan for this graph, or not with these parameters.
+    fn plan_as_told(&self, _: &Analysis) -> Result<Option<Proposal>, StrategyError> {
+        Ok(None)
+    }
+
+    /// The plan that swaps the most, to show what it comes to where nothing fits; none if the strategy knows of no such plan.
+    ///
+    /// # Errors
+    ///
+    /// As [`Strategy::plan_as_told`].
+    fn most_swapping(&self, analysis: &Analysis) -> Result<Option<Proposal>, StrategyError> {
+        self.plan_as_told(analysis)
     }
 
     /// The best plan that it finds; none if nothing that it knows fits.
@@ -90,9 +119,14 @@ pub struct Nothing {
     pub host_ops: Vec<NodeId>,
 }
 
+/// The name of no strategy, in plans that nobody looked for.
+pub const NO_STRATEGY: &str = "none";
+
+static NOTHING: Description = Description::named(NO_STRATEGY);
+
 impl Strategy for Nothing {
-    fn name(&self) -> &'static str {
-        "none"
+    fn description(&self) -> &'static Description {
+        &NOTHING
     }
 
     fn host_ops(&self, _: &Outline) -> Vec<NodeId> {
@@ -104,11 +138,29 @@ impl Strategy for Nothing {
     }
 }
 
+/// A plan of which it is not known whether it fits anywhere.
+#[derive(Debug, Clone)]
+pub struct Proposal {
+    /// The strategy that made it.
+    pub strategy: &'static Description,
+    /// The plan.
+    pub draft: Draft,
+    /// What the strategy was set to.
+    pub parameters: serde_json::Value,
+}
+
+impl Proposal {
+    /// The plan with names. `host_device` is where tensors go when they leave.
+    pub fn into_plan(self, analysis: &Analysis, host_device: &Device) -> Plan {
+        self.draft.into_plan(analysis, self.strategy.name, self.parameters, host_device)
+    }
+}
+
 /// A plan that fits.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// The strategy that made it.
-    pub strategy: &'static str,
+    pub strategy: &'static Description,
     /// The plan.
     pub draft: Draft,
     /// What comes of it.
@@ -161,11 +213,11 @@ impl Tuning {
     }
 
     /// Why the plan is none of the strategy that was asked for one, where it is another's: in a sentence.
-    pub fn fallback(&self, asked: &str) -> Option<String> {
+    pub fn fallback(&self, asked: &'static Description) -> Option<String> {
         match &self.verdict {
-            Verdict::FitsWithSwapping(found) if found.strategy != asked => Some(format!(
-                "the plan is one of the strategy {}: {asked} found none of its own that fits and is as fast",
-                found.strategy
+            Verdict::FitsWithSwapping(found) if !std::ptr::eq(found.strategy, asked) => Some(format!(
+                "the plan is one of the strategy {}: {} found none of its own that fits and is as fast",
+                found.strategy.name, asked.name
             )),
             _ => None,
         }
@@ -206,17 +258,18 @@ pub fn tune(
     Ok(Tuning { verdict, is_tight, before, floors, simulations: judge.simulations() + 1 })
 }
 
-/// What comes of a step with a plan that was joined of its own and those of other steps. `own` is what was found of the step alone.
+/// What comes of a step with a plan that was joined of its own and those of other steps. `own` is what was found of the step alone,
+/// and `other` who made a plan where it needs none alone.
 ///
 /// A step that is tight with its own plan is so with the joined one.
-pub fn tune_for(judge: &mut Judge, draft: &Draft, own: &Tuning) -> Tuning {
+pub fn tune_for(judge: &mut Judge, draft: &Draft, own: &Tuning, other: &'static Description) -> Tuning {
     if own.is_tight {
         judge.trust_the_profile();
     }
     let judged = judge.endures_if(draft, |_| true);
     let (strategy, parameters) = match &own.verdict {
         Verdict::FitsWithSwapping(found) => (found.strategy, found.parameters.clone()),
-        _ => (planned::NAME, serde_json::Value::Null),
+        _ => (other, serde_json::Value::Null),
     };
     let verdict = match judged {
         Ok(outcome) => Verdict::FitsWithSwapping(Box::new(Found {

@@ -6,10 +6,10 @@
 //! step that fits, and improves one parameter at a time.
 
 use super::rank::{self, Rank};
-use super::{Found, Judge, Strategy, StrategyError};
+use super::{Abilities, Description, Found, Judge, Proposal, Setup, Strategy, StrategyError};
 use crate::graph::{NodeId, TensorId};
-use crate::plan::tflms::{NAME, Parameters, Planner, SyncMode, TflmsError};
-use crate::plan::{Draft, guard_ref_variables};
+use crate::plan::tflms::{self, NAME, Parameters, Planner, SyncMode, TflmsError};
+use crate::plan::{Analysis, Draft, guard_ref_variables};
 use crate::simulate::Outcome;
 
 /// Each threshold of the grid is by so much larger than the one before, at least by one.
@@ -24,6 +24,26 @@ const GROUP_BY: [u32; 6] = [0, 1, 4, 16, 64, 256];
 /// How often the interval around the best threshold is halved.
 const BISECTIONS: u32 = 4;
 
+/// What there is to know of it.
+pub static DESCRIPTION: Description = Description {
+    about: "Searches for the best parameters of TFLMSv2's strategy",
+    can: Abilities { plans_without_budget: true, takes_thresholds: true, ..Description::named(NAME).can },
+    shown: &["swapout_threshold", "swapin_ahead", "swapin_groupby", "sync_mode"],
+    filters: |parameters| serde_json::from_value(parameters.clone()).ok().map(|own: Parameters| own.filters),
+    ..Description::named(NAME)
+};
+
+/// Makes it of what a user said.
+pub(super) fn make(setup: Setup) -> Result<Box<dyn Strategy>, StrategyError> {
+    Ok(Box::new(Tflms::new(setup.fixed)))
+}
+
+impl From<TflmsError> for StrategyError {
+    fn from(error: TflmsError) -> StrategyError {
+        StrategyError::new(&DESCRIPTION, error)
+    }
+}
+
 /// Searches the parameters of [`crate::plan::tflms`].
 #[derive(Debug)]
 pub struct Tflms {
@@ -34,8 +54,21 @@ pub struct Tflms {
 }
 
 impl Strategy for Tflms {
-    fn name(&self) -> &'static str {
-        NAME
+    fn description(&self) -> &'static Description {
+        &DESCRIPTION
+    }
+
+    fn plan_as_told(&self, analysis: &Analysis) -> Result<Option<Proposal>, StrategyError> {
+        Ok(Some(proposal(analysis, &self.fixed)?))
+    }
+
+    fn most_swapping(&self, analysis: &Analysis) -> Result<Option<Proposal>, StrategyError> {
+        let everything = Parameters {
+            swapout_threshold: 1,
+            sync_mode: SyncMode { swap_out: true, swap_in: true },
+            ..self.fixed.clone()
+        };
+        Ok(Some(proposal(analysis, &everything)?))
     }
 
     fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, StrategyError> {
@@ -83,6 +116,13 @@ impl Tflms {
     }
 }
 
+/// The plan that parameters come to.
+fn proposal(analysis: &Analysis, parameters: &Parameters) -> Result<Proposal, TflmsError> {
+    let draft = tflms::draft(analysis, parameters)?;
+    let parameters = serde_json::to_value(parameters).unwrap_or_default();
+    Ok(Proposal { strategy: &DESCRIPTION, draft, parameters })
+}
+
 fn modes() -> impl Iterator<Item = SyncMode> {
     (0u8..4).filter_map(|mode| SyncMode::try_from(mode).ok())
 }
@@ -123,7 +163,7 @@ impl Search<'_, '_> {
         let is_better = judged.is_some();
         if let Some(outcome) = judged {
             let json = serde_json::to_value(&parameters).unwrap_or_default();
-            let found = Found { strategy: NAME, draft, outcome, parameters: json };
+            let found = Found { strategy: &DESCRIPTION, draft, outcome, parameters: json };
             self.best = Some((parameters, found));
         }
         Ok(is_better)

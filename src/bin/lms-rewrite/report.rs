@@ -11,6 +11,7 @@ use tf_lms::ops::Fact;
 use tf_lms::order::{Place, Placement};
 use tf_lms::plan::{Analysis, DataParallel, Plan, Swap};
 use tf_lms::shape::learning_parameter_bytes;
+use tf_lms::tune::describe;
 
 /// The version of the JSON document.
 const SCHEMA: u32 = 1;
@@ -367,11 +368,11 @@ impl Display for Strategy<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.strategy)?;
         let mut separator = ": ";
-        for name in ["swapout_threshold", "swapin_ahead", "swapin_groupby", "sync_mode"] {
-            if let Some(value) = self.0.parameters.get(name) {
-                write!(f, "{separator}{} {value}", name.replace('_', "-"))?;
-                separator = ", ";
-            }
+        for (name, value) in
+            describe(&self.0.strategy).iter().flat_map(|known| known.shown(&self.0.parameters))
+        {
+            write!(f, "{separator}{name} {value}")?;
+            separator = ", ";
         }
         Ok(())
     }

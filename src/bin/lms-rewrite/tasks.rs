@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::Context;
 use tf_lms::cli::{Failure, plan_for_budget};
 use tf_lms::format::{self, Destination, Edits, Encoding, Source, Written, write_file};
+use tf_lms::tune::{NO_STRATEGY, describe};
 use tf_lms::{Analysis, Checked, Model, Plan};
 
 use crate::args::Args;
@@ -170,16 +171,15 @@ fn given_plan(args: &Args) -> anyhow::Result<Option<Plan>> {
 
 /// The plan, and what the user should know of how it was found.
 fn make_plan(args: &Args, analysis: &Analysis) -> anyhow::Result<(Plan, Option<String>)> {
-    args.budget.check_strategy()?;
     if args.budget.is_given() {
         let tuned = plan_for_budget(analysis, &args.budget.budget(None, &args.tflms)?)?;
         return Ok((tuned.plan, Some(tuned.note)));
     }
-    if args.parallel.data_parallel && args.tflms.is_default() {
+    if args.parallel.data_parallel && args.tflms.is_default() && args.budget.strategy.strategy.is_none() {
         // Who asks for several workers and names no memory has not asked for swaps.
-        return Ok((Plan::new(analysis, "none", &args.tflms.host()?.to_string()), None));
+        return Ok((Plan::new(analysis, NO_STRATEGY, &args.tflms.host()?.to_string()), None));
     }
-    Ok((analysis.plan_to(&args.tflms.parameters(), &args.tflms.host()?)?, None))
+    Ok((args.budget.plan_as_told(analysis, &args.tflms)?, None))
 }
 
 /// A rewritten model. Only a checked one can be written by the library; the other was asked for with `--no-verify`.
@@ -219,7 +219,9 @@ fn write(
 
 fn notes(args: &Args, plan: &Plan, analysis: &Analysis, has_functions: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    let is_default = args.plan.is_none() && !args.budget.is_given() && args.tflms.is_default();
+    let takes_thresholds = describe(&plan.strategy).is_some_and(|known| known.can.takes_thresholds);
+    let is_default =
+        args.plan.is_none() && !args.budget.is_given() && args.tflms.is_default() && takes_thresholds;
     if is_default && plan.data_parallel.is_none() {
         notes.push("no parameters given: swapping as much as TFLMSv2 does with 1/1/0/0".to_string());
     }

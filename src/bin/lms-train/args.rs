@@ -234,6 +234,7 @@ impl Args {
             || self.compare
             || self.plan.is_some()
             || self.budget.is_given()
+            || self.budget.strategy.strategy.is_some()
             || !self.tflms.is_default()
     }
 

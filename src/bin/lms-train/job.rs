@@ -15,6 +15,7 @@ use tf_lms::proto::tensorflow::ConfigProto;
 use tf_lms::train::{
     Asked, CalledStep, DeviceChoice, FeedSpec, Feeds, Recipe, TrainError, Values, only_what_trains,
 };
+use tf_lms::tune::NO_STRATEGY;
 use tf_lms::{Analysis, Model, Plan};
 
 use crate::args::Args;
@@ -235,9 +236,8 @@ fn rewrite(
     let analysis = model.analyse(graph, &args.graph.analysis())?;
     let plan = match given {
         Some(plan) => plan,
-        None if !args.rewrites() => Plan::new(&analysis, "none", &args.tflms.host()?.to_string()),
+        None if !args.rewrites() => Plan::new(&analysis, NO_STRATEGY, &args.tflms.host()?.to_string()),
         None => {
-            args.budget.check_strategy()?;
             if args.budget.is_given() {
                 let profile = matches!(args.device, DeviceChoice::Soft { .. }).then_some("soft");
                 let budget = args.budget.budget(profile, &args.tflms)?;
@@ -247,7 +247,7 @@ fn rewrite(
                 }
                 tuned.plan
             } else {
-                analysis.plan_to(&args.tflms.parameters(), &args.tflms.host()?)?
+                args.budget.plan_as_told(&analysis, &args.tflms)?
             }
         }
     };

@@ -147,7 +147,7 @@ impl Facts<'_> {
                 "it is tight: it fits only in the order and with copies as fast as predicted".to_string(),
             );
         }
-        let asked = self.budget.strategy(self.simulated.analysis).map(|strategy| strategy.name());
+        let asked = self.budget.strategy(self.simulated.analysis).map(|strategy| strategy.description());
         if let (Ok(asked), false) = (asked, self.is_given) {
             notes.extend(tuning.fallback(asked));
         }

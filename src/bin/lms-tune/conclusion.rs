@@ -1,9 +1,9 @@
 //! What was found out of a graph and a budget.
 
-use tf_lms::plan::tflms::{self, Parameters, SyncMode};
+use tf_lms::plan::tflms::Parameters;
 use tf_lms::plan::{Draft, Filters};
 use tf_lms::simulate::{GpuOutcome, Machine, NoObserver, Outcome, Outline, Program, simulate};
-use tf_lms::tune::{self, Tuning, describe};
+use tf_lms::tune::{self, NO_STRATEGY, Strategy, Tuning, describe};
 
 use crate::given::Given;
 use crate::report::Verdict;
@@ -26,19 +26,19 @@ impl Conclusion {
     }
 }
 
-/// Concludes from what tuning found, or from what the plan that was given comes to.
+/// Concludes from what tuning found, or from what the plan that was given comes to. `strategy` is who looked for a plan.
 pub fn conclude(
     outline: &Outline,
     machine: &Machine,
     tuning: &Tuning,
     given: Option<&Given>,
-    fixed: &Parameters,
+    strategy: &dyn Strategy,
 ) -> anyhow::Result<Conclusion> {
-    let strategy = |found: &str| given.map_or(found, |given| &given.strategy).to_string();
+    let name = |found: &str| given.map_or(found, |given| &given.strategy).to_string();
     Ok(match &tuning.verdict {
         tune::Verdict::Fits => Conclusion {
             verdict: Verdict::Fits,
-            strategy: strategy("none"),
+            strategy: name(NO_STRATEGY),
             draft: Draft::default(),
             outcome: tuning.before.clone(),
             parameters: serde_json::Value::Null,
@@ -48,25 +48,19 @@ pub fn conclude(
             let counted = unlimited(outline, machine, &found.draft);
             Conclusion {
                 verdict: Verdict::FitsWithSwapping,
-                strategy: strategy(found.strategy),
+                strategy: name(found.strategy.name),
                 draft: found.draft.clone(),
                 outcome: Outcome { gpus: merge_peaks(&found.outcome, &counted), ..found.outcome.clone() },
                 parameters: found.parameters.clone(),
             }
         }
         tune::Verdict::DoesNotFit => {
-            let everything = Parameters {
-                swapout_threshold: 1,
-                sync_mode: SyncMode { swap_out: true, swap_in: true },
-                ..fixed.clone()
-            };
             let (strategy, draft, parameters) = match given {
                 Some(given) => (given.strategy.clone(), given.draft.clone(), given.parameters.clone()),
-                None => {
-                    let draft = tflms::draft(outline.analysis(), &everything)?;
-                    let parameters = serde_json::to_value(&everything).unwrap_or_default();
-                    (tflms::NAME.to_string(), draft, parameters)
-                }
+                None => match strategy.most_swapping(outline.analysis())? {
+                    Some(most) => (most.strategy.name.to_string(), most.draft, most.parameters),
+                    None => (NO_STRATEGY.to_string(), Draft::default(), serde_json::Value::Null),
+                },
             };
             let outcome = unlimited(outline, machine, &draft);
             Conclusion { verdict: Verdict::DoesNotFit, strategy, draft, outcome, parameters }

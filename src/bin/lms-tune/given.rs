@@ -8,9 +8,12 @@ use tf_lms::Model;
 use tf_lms::graph::Graph;
 use tf_lms::plan::{Draft, Plan};
 use tf_lms::simulate::{Machine, Outline};
-use tf_lms::tune::{self, Judge, Tuning};
+use tf_lms::tune::{self, Description, Judge, Tuning};
 
 use crate::args::Args;
+
+/// Stands for whoever made the plan, which may be nobody that this program knows.
+static GIVEN: Description = Description::named("given");
 
 /// A plan that the user gave.
 pub struct Given {
@@ -39,7 +42,7 @@ impl Given {
         tuning.is_tight = false;
         tuning.verdict = match outcome {
             Ok(outcome) => tune::Verdict::FitsWithSwapping(Box::new(tune::Found {
-                strategy: "given",
+                strategy: &GIVEN,
                 draft: self.draft.clone(),
                 outcome,
                 parameters: self.parameters.clone(),

@@ -192,7 +192,7 @@ impl Report {
             parts.push(format!("{} weights are on the host", self.weights_on_host));
         }
         let made_with = match describe(&self.strategy) {
-            Some(known) if !self.parameters.is_null() => (known.settings)(&self.parameters),
+            Some(known) if !self.parameters.is_null() => known.told(&self.parameters),
             _ => self.strategy.clone(),
         };
         format!("{} ({made_with})", parts.join(", "))

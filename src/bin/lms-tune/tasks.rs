@@ -125,7 +125,7 @@ impl StepJob<'_> {
             (None, None) => simulated.tune(&outline, budget)?.0,
         };
         let fixed = &budget.parameters;
-        let conclusion = conclude(&outline, &machine, &tuning, *given, fixed)?;
+        let conclusion = conclude(&outline, &machine, &tuning, *given, &*budget.strategy(analysis)?)?;
         let original = Program::new(&outline, &Draft::default());
         let program = Program::new(&outline, &conclusion.draft);
         let unlimited = machine.with_memory(Vec::new());

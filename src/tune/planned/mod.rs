@@ -38,12 +38,16 @@ mod write;
 use std::num::NonZero;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::rank::{self, Rank};
-use super::{Found, Judge, Progress, Strategy, StrategyError, Tflms};
+use super::{
+    Abilities, Description, Found, Judge, Progress, Proposal, Setup, Strategy, StrategyError, Tflms,
+    UnknownStep,
+};
 use crate::graph::NodeId;
-use crate::plan::Draft;
 use crate::plan::tflms;
+use crate::plan::{Analysis, Draft};
 use crate::simulate::{Outcome, Outline, Program};
 #[cfg(feature = "tune")]
 pub(super) use course::{Course, NONE, Reader};
@@ -59,6 +63,32 @@ use search::{Reached, Search};
 
 /// The name of the strategy in plans and on the command line.
 pub const NAME: &str = "planned";
+
+/// What there is to know of it.
+pub static DESCRIPTION: Description = Description {
+    about: "Computes what leaves when, what returns when, and what is recomputed",
+    can: Abilities {
+        needs_step: true,
+        recomputes: true,
+        swaps_weights: true,
+        swaps_whole_tensors: true,
+        ..Description::named(NAME).can
+    },
+    settings: Some(settings),
+    ..Description::named(NAME)
+};
+
+/// Makes it of what a user said.
+pub(super) fn make(setup: Setup) -> Result<Box<dyn Strategy>, StrategyError> {
+    let Setup { settings, fixed, progress, .. } = setup;
+    Ok(Box::new(Planned { settings, fixed, progress }))
+}
+
+fn settings(parameters: &Value) -> String {
+    let schedule = parameters.get("schedule").and_then(Value::as_str).unwrap_or_default();
+    let fill = parameters.get("fill").and_then(Value::as_f64).unwrap_or(1.0);
+    format!(": {schedule} schedule, {:.0}% of the budget filled", fill * 100.0)
+}
 
 /// What a user may decide.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -138,17 +168,21 @@ const WORTH_IMPROVING: f64 = 1.25;
 const CLEARLY: f64 = 5e-3;
 
 impl Strategy for Planned {
-    fn name(&self) -> &'static str {
-        NAME
+    fn description(&self) -> &'static Description {
+        &DESCRIPTION
     }
 
     fn host_ops(&self, outline: &Outline) -> Vec<NodeId> {
         if self.settings.swap_weights { weights::all(outline) } else { Vec::new() }
     }
 
+    fn most_swapping(&self, analysis: &Analysis) -> Result<Option<Proposal>, StrategyError> {
+        Tflms::new(self.fixed.clone()).most_swapping(analysis)
+    }
+
     fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, StrategyError> {
         if !judge.outline().analysis().step.is_known() {
-            return Err(StrategyError::UnknownStep);
+            return Err(StrategyError::usage(&DESCRIPTION, UnknownStep));
         }
         let own = self.find_own(judge)?;
         let most_seconds =

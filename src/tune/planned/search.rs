@@ -9,7 +9,7 @@ use super::decisions::Decisions;
 use super::improve::Candidate;
 use super::planner::{Planner, Point};
 use super::residence::Residence;
-use super::{NAME, Parameters, rank};
+use super::{DESCRIPTION, Parameters, rank};
 use crate::plan::{Draft, guard_ref_variables};
 use crate::simulate::{Machine, OutOfMemory, Outcome};
 use crate::tune::{Found, Judge};
@@ -31,7 +31,7 @@ impl Reached {
     /// What the strategy found.
     pub fn found(self) -> Found {
         let parameters = serde_json::to_value(self.parameters).unwrap_or_default();
-        Found { strategy: NAME, draft: self.draft, outcome: self.outcome, parameters }
+        Found { strategy: &DESCRIPTION, draft: self.draft, outcome: self.outcome, parameters }
     }
 }
 
