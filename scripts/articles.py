@@ -27,6 +27,8 @@ def part_text(part, asker):
     """The table of a part and the commands that made it."""
     asker.commands.clear()
     rows = table(list(part.figures(asker)))
+    if hasattr(part, "more"):
+        rows += "\n" + part.more(asker)
     commands = "\n".join(asker.commands)
     return f"### {part.TITLE}\n\n{rows}\n<details><summary>Commands</summary>\n\n```\n{commands}\n```\n\n</details>\n"
 

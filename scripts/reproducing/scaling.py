@@ -39,7 +39,7 @@ def of_googlenet(ask):
             for link, sharing in ((NVLINK, 1), (PCIE, 2)):
                 flags = (*gpu(ask, link, speed), *cluster(4, sharing))
                 if way == "tflms":
-                    parameters = f"--data-parallel {googlenet.TFLMS1}"
+                    parameters = f"--data-parallel {googlenet.BY_THRESHOLDS}"
                     reports.append(ask.tune_at(graph, parameters, googlenet.BATCH, *flags))
                 else:
                     reports.append(ask.tune(graph, *flags, "--strategy", way, *googlenet.BATCH))

@@ -91,14 +91,18 @@ impl Description {
 
     /// Its name with the parameters that a plan was made with, for people.
     pub fn told(&self, parameters: &Value) -> String {
-        let flags = || self.shown(parameters).map(|(name, value)| format!(" --{name} {value}")).collect();
+        let flag = |(name, value): (String, &Value)| match value {
+            Value::Bool(_) => format!(" --{name}"),
+            value => format!(" --{name} {value}"),
+        };
+        let flags = || self.shown(parameters).map(flag).collect();
         self.name.to_string() + &self.settings.map_or_else(flags, |settings| settings(parameters))
     }
 
-    /// The parameters that reports show, by the names of their flags, as far as the plan has them.
+    /// The parameters that reports show, by the names of their flags, as far as the plan has them. What is off is not shown.
     pub fn shown<'a>(&self, parameters: &'a Value) -> impl Iterator<Item = (String, &'a Value)> {
         let entry = |name: &&str| Some((name.replace('_', "-"), parameters.get(*name)?));
-        self.shown.iter().filter_map(entry)
+        self.shown.iter().filter_map(entry).filter(|(_, value)| **value != Value::Bool(false))
     }
 }
 
@@ -127,6 +131,9 @@ mod tests {
             told("planned", json!({ "schedule": "frugal", "fill": 0.62 })),
             "planned: frugal schedule, 62% of the budget filled"
         );
+        let first = |fuse: bool| json!({ "n_tensors": -1, "lb": 2, "ub": 9, "fuse_swapins": fuse });
+        assert_eq!(told("tflms-v1", first(false)), "tflms-v1 --n-tensors -1 --lb 2 --ub 9");
+        assert_eq!(told("tflms-v1", first(true)), "tflms-v1 --n-tensors -1 --lb 2 --ub 9 --fuse-swapins");
         assert!(describe("someone-elses").is_none());
     }
 

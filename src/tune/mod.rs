@@ -11,11 +11,13 @@ mod description;
 mod error;
 mod judge;
 mod least_memory;
+mod outsiders;
 pub mod planned;
 mod progress;
 mod rank;
 mod strategies;
 pub mod tflms;
+pub mod tflms_v1;
 
 #[cfg(feature = "tune")]
 pub use bound::step_bound;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Description, Progress, Strategy, StrategyError, planned, tflms};
+use super::{Description, Progress, Strategy, StrategyError, planned, tflms, tflms_v1};
 use crate::plan::tflms::Parameters;
 
 /// A strategy that can be chosen by its name.
@@ -15,9 +15,10 @@ pub struct Entry {
 }
 
 /// All there are. Where nobody chooses, the first counts that can what is asked for: see [`automatic`].
-pub static STRATEGIES: [Entry; 2] = [
+pub static STRATEGIES: [Entry; 3] = [
     Entry { description: &planned::DESCRIPTION, make: planned::make },
     Entry { description: &tflms::DESCRIPTION, make: tflms::make },
+    Entry { description: &tflms_v1::DESCRIPTION, make: tflms_v1::make },
 ];
 
 /// What a strategy is made of: all that a user may have said. Each takes what it knows.

@@ -7,6 +7,7 @@ use tf_lms::ops::OpRegistry;
 use tf_lms::plan::{Analysis, Plan, swappable, tflms};
 use tf_lms::rewrite;
 use tf_lms::shape::{Shapes, Sizes};
+use tf_lms::tune::tflms_v1;
 use tf_lms::verify::{self, CheckOptions};
 
 fn model(content: Vec<u8>) -> Model {
@@ -28,20 +29,76 @@ fn parameters() -> impl Strategy<Value = tflms::Parameters> {
     )
 }
 
+/// The parameters of a strategy of which plans are made here.
+trait Planning {
+    fn plan(&self, analysis: &Analysis, host: &Device) -> Plan;
+}
+
+impl Planning for tflms::Parameters {
+    fn plan(&self, analysis: &Analysis, host: &Device) -> Plan {
+        tflms::plan(analysis, self, host).unwrap()
+    }
+}
+
+/// TFLMS 1's parameters, where all ops from this number on count as backward ops, wherever they are in the graph.
+#[derive(Debug, Clone)]
+struct FirstVersion {
+    parameters: tflms_v1::Parameters,
+    backward_from: usize,
+}
+
+impl Planning for FirstVersion {
+    fn plan(&self, analysis: &Analysis, host: &Device) -> Plan {
+        let graph = analysis.graph;
+        let number = |name: &str| name.rsplit('_').next().and_then(|number| number.parse::<usize>().ok());
+        let names = graph.node_ids().map(|node| graph.name(node).to_string());
+        let backward = names.filter(|name| number(name).is_some_and(|number| number >= self.backward_from));
+        let parameters =
+            tflms_v1::Parameters { optimizer_scopes: backward.collect(), ..self.parameters.clone() };
+        let draft = tflms_v1::draft(analysis, &parameters).unwrap_or_default();
+        draft.into_plan(analysis, tflms_v1::NAME, serde_json::to_value(&parameters).unwrap(), host)
+    }
+}
+
+fn first_version() -> impl Strategy<Value = FirstVersion> {
+    (0usize..150, -1i64..12, 0u32..6, 0u32..6, any::<[bool; 3]>(), 0u32..3).prop_map(
+        |(
+            backward_from,
+            n_tensors,
+            lb,
+            more,
+            [swap_branches, fuse_swapins, direct_order],
+            branch_threshold,
+        )| {
+            let parameters = tflms_v1::Parameters {
+                n_tensors,
+                lb,
+                ub: lb + more,
+                swap_branches,
+                branch_threshold,
+                fuse_swapins,
+                direct_order,
+                ..tflms_v1::Parameters::default()
+            };
+            FirstVersion { parameters, backward_from }
+        },
+    )
+}
+
 /// The op that the random step is run for, unless the graph is too small to have one.
 fn targets(graph: &Graph) -> Vec<NodeId> {
     graph.node_ids().filter(|&node| graph.name(node) == lms_testing::random_graph::TRAIN_OP).collect()
 }
 
-fn plan(graph: &Graph, parameters: &tflms::Parameters) -> Plan {
+fn plan(graph: &Graph, parameters: &impl Planning) -> Plan {
     let shapes = Shapes::declared(graph);
     let sizes = Sizes::of(graph, &shapes).unwrap();
     let analysis = Analysis::new(graph, &targets(graph), shapes, sizes);
-    tflms::plan(&analysis, parameters, &Device::parse("/cpu:0").unwrap()).unwrap()
+    parameters.plan(&analysis, &Device::parse("/cpu:0").unwrap())
 }
 
 /// Plans and rewrites; the original, the plan, and the file that comes out.
-fn rewritten(content: Vec<u8>, parameters: &tflms::Parameters) -> (Model, Plan, Vec<u8>) {
+fn rewritten(content: Vec<u8>, parameters: &impl Planning) -> (Model, Plan, Vec<u8>) {
     let original = model(content);
     let graph = Graph::of_model(&original, OpRegistry::builtin()).unwrap();
     let plan = plan(&graph, parameters);
@@ -65,6 +122,30 @@ proptest! {
         prop_assert_eq!(verified.swap_ins, plan.swaps.iter().map(|swap| swap.swap_ins.len()).sum::<usize>());
         // The rewritten graph is a graph, with no cycle.
         prop_assert!(Graph::of_model(&result, OpRegistry::builtin()).is_ok());
+    }
+
+    #[test]
+    fn the_checker_accepts_plans_of_the_first_version(
+        seed: u64,
+        size in 2usize..150,
+        trains: bool,
+        parameters in first_version(),
+    ) {
+        let content = match trains {
+            true => lms_testing::training_graph::random_training_graph(seed, size / 8 + 1),
+            false => lms_testing::random_graph::random_graph(seed, size),
+        };
+        let (original, plan, bytes) = rewritten(content.clone(), &parameters);
+        let result = model(bytes);
+        let options = CheckOptions { train_ops: vec![lms_testing::random_graph::TRAIN_OP.to_string()] };
+        let verified = verify::check_with(&original, &result, OpRegistry::builtin(), &options);
+        prop_assert!(verified.is_ok(), "{}", verified.err().unwrap());
+        prop_assert_eq!(verified.unwrap().swapped_tensors, plan.swaps.len());
+        prop_assert!(Graph::of_model(&result, OpRegistry::builtin()).is_ok());
+        let most = usize::try_from(parameters.parameters.n_tensors).unwrap_or(usize::MAX);
+        prop_assert!(plan.swaps.len() <= most);
+        prop_assert_eq!(Plan::from_json("a plan", plan.to_json().as_bytes()).unwrap(), plan.clone());
+        prop_assert_eq!(rewritten(content, &parameters).1, plan);
     }
 
     #[test]

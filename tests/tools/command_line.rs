@@ -136,6 +136,48 @@ fn a_plan_can_be_carried_out_later() {
     assert_eq!(fs::read(at("direct")).unwrap(), fs::read(at("planned")).unwrap());
 }
 
+/// 82 tensors and 145 swap-ins are what TFLMS 1's own code comes to on this graph.
+#[test]
+fn the_first_tflms_is_a_strategy_too() {
+    let (_directory, at) = scratch();
+    let model = "testdata/googlenet_64_b2.meta";
+    let (direct, plan) = (at("direct"), at("plan.json"));
+    let flags = ["--strategy", "tflms-v1", "--lb", "1", "--n-tensors", "-1"];
+    let written = [&[model, "-o", &direct, "--plan-out", &plan, "--json"], &flags[..]].concat();
+    let report: Value = serde_json::from_str(&succeed(&written)).unwrap();
+    assert_eq!((report["swapouts"].as_u64(), report["swapins"].as_u64()), (Some(82), Some(145)));
+    assert_eq!((report["strategy"].as_str(), report["verified"].as_bool()), (Some("tflms-v1"), Some(true)));
+    let parameters = &report["parameters"];
+    assert_eq!((parameters["n_tensors"].as_i64(), parameters["ub"].as_i64()), (Some(-1), Some(10_000)));
+    succeed(&[model, "-o", &at("carried_out"), "--plan", &at("plan.json")]);
+    assert_eq!(fs::read(at("direct")).unwrap(), fs::read(at("carried_out")).unwrap());
+    let few = succeed(&[model, "--dry-run", "--strategy", "tflms-v1", "--n-tensors", "3"]);
+    assert!(few.contains("tflms-v1: n-tensors 3, lb 1, ub 10000"), "{few}");
+}
+
+#[test]
+fn parameters_of_another_strategy_are_refused() {
+    let v1 = ["--strategy", "tflms-v1"];
+    let refused = |flags: &[&str], says: &str| {
+        let output = run(&[&[MODEL, "--dry-run"], flags].concat());
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{flags:?}: {}", stderr(&output));
+    };
+    refused(&["--lb", "3"], "--lb is a parameter of --strategy tflms-v1");
+    refused(
+        &["--strategy", "tflms", "--fuse-swapins"],
+        "--fuse-swapins is a parameter of --strategy tflms-v1",
+    );
+    refused(&["--gpu-mem", "1GiB", "--n-tensors", "3"], "--n-tensors is a parameter of --strategy tflms-v1");
+    refused(&["--strategy", "planned"], "--strategy planned plans for a budget");
+    refused(&[&v1[..], &["--swapout-threshold", "3"]].concat(), "knows none of TFLMSv2's thresholds");
+    refused(&[&v1[..], &["--lb", "5", "--ub", "4"]].concat(), "lb 5 is above ub 4");
+    refused(&[&v1[..], &["--gpu-mem", "1MiB", "--lb", "5", "--ub", "4"]].concat(), "lb 5 is above ub 4");
+    refused(&[&v1[..], &["--n-tensors", "-2"]].concat(), "-2 is not in -1..");
+    refused(&[&v1[..], &["--optimizer-scopes", "adam"]].concat(), "no op is in a scope of adam");
+    refused(&["--strategy", "tflms-v3"], "planned, tflms, tflms-v1");
+}
+
 #[test]
 fn pipes_carry_models() {
     let mut child = Command::new(lms_testing::tool("lms-rewrite"))

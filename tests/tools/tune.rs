@@ -434,6 +434,23 @@ fn second_runs_that_read_ref_variables_are_before_the_update() {
     assert!(found > 0);
 }
 
+/// What was told stays; what was not is searched.
+#[test]
+fn the_first_tflms_is_searched_for_what_it_was_not_told() {
+    let flags = [RESNET, "--gpu-mem", "6GiB", "--strategy", "tflms-v1"];
+    let searched = json(0, &flags);
+    let told = json(0, &[&flags[..], &["--lb", "1", "--n-tensors", "-1"]].concat());
+    for report in [&searched, &told] {
+        assert_eq!(report["strategy"], "tflms-v1");
+        assert!(bytes(report, "peak_after") < 6 << 30);
+    }
+    let parameters = &told["parameters"];
+    assert_eq!((parameters["lb"].as_i64(), parameters["n_tensors"].as_i64()), (Some(1), Some(-1)));
+    assert!(bytes(&searched, "swapped_tensors") < bytes(&told, "swapped_tensors"));
+    let seconds = |report: &Value| report["step_seconds_after"].as_f64().unwrap();
+    assert!(seconds(&searched) < seconds(&told));
+}
+
 /// Whether the updates of batch norm's averages come before the gradients, as with `control_dependencies` around `minimize`, or beside them,
 /// makes no difference to what can be planned.
 #[test]

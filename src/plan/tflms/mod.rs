@@ -21,6 +21,7 @@ use super::{Analysis, Draft, Plan, TensorSwap, TensorUse, ref_variables, swappab
 use crate::graph::{Device, DeviceError, Graph, NodeId, TensorId};
 use crate::ops::OpId;
 use trigger::TriggerSearch;
+pub(crate) use trigger::is_alive_for;
 
 /// The name of the strategy in plans and on the command line.
 pub const NAME: &str = "tflms";
@@ -120,7 +121,7 @@ impl<'a> Planner<'a> {
         Ok(Planner {
             analysis,
             parameters: parameters.clone(),
-            gpus: assign_gpus(graph, &parameters.gpu_patterns()?),
+            gpus: gpu_numbers(graph, &parameters.gpu_devices)?,
             inactive: inactive::inactive_ops(analysis, parameters.mode),
             excluded: graph
                 .node_ids()
@@ -268,8 +269,13 @@ fn may_leave(analysis: &Analysis, tensor: TensorId) -> bool {
         && swappable(analysis.graph, &analysis.ref_variables, tensor).is_ok()
 }
 
-/// The number of each op's GPU among those that match a pattern, or among all if there is no pattern.
-fn assign_gpus(graph: &Graph, patterns: &[Device]) -> Vec<Option<u32>> {
+/// The number of each op's GPU among those that match one of these names, or among all if there is no name.
+///
+/// # Errors
+///
+/// If one is no device name.
+pub(crate) fn gpu_numbers(graph: &Graph, names: &[String]) -> Result<Vec<Option<u32>>, DeviceError> {
+    let patterns: Vec<Device> = names.iter().map(|name| Device::parse(name)).collect::<Result<_, _>>()?;
     let mut known: Vec<Device> = Vec::new();
     let of_device: Vec<Option<u32>> = graph
         .devices()
@@ -286,5 +292,5 @@ fn assign_gpus(graph: &Graph, patterns: &[Device]) -> Vec<Option<u32>> {
             Some(number as u32)
         })
         .collect();
-    graph.node_ids().map(|node| of_device[graph.device_index(node)]).collect()
+    Ok(graph.node_ids().map(|node| of_device[graph.device_index(node)]).collect())
 }

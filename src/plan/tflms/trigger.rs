@@ -158,24 +158,7 @@ impl<'a> TriggerSearch<'a> {
     fn may_trigger(&self, node: NodeId, tensor: TensorId, consumers: &[NodeId]) -> bool {
         self.planner.is_active_on_gpu(node)
             && self.is_needed_by_outsiders(node)
-            && self.is_alive_for(node, tensor, consumers)
-    }
-
-    /// Whether an op runs, and is alive, whenever one of the consumers is, and brings no effect that this has not.
-    fn is_alive_for(&self, node: NodeId, tensor: TensorId, consumers: &[NodeId]) -> bool {
-        let analysis = self.planner.analysis;
-        let Analysis { graph, flow, .. } = analysis;
-        let producer = graph.producer(tensor);
-        flow.output_frame(node) == flow.output_frame(producer)
-            && !flow.enters_loop(node)
-            && consumers.iter().all(|&consumer| {
-                // A Merge is alive with any one of its inputs: what matters to it is when this one is.
-                let wanted = match graph.flow(consumer) {
-                    Some(Flow::Merge) => flow.tensor_condition(graph, tensor),
-                    _ => flow.condition(consumer),
-                };
-                flow.implies(wanted, flow.condition(node)) && analysis.may_wait(consumer, node)
-            })
+            && is_alive_for(self.planner.analysis, node, tensor, consumers)
     }
 
     /// The ops that the first consumer waits for anyway: its other inputs, or else what runs one level before it.
@@ -189,7 +172,10 @@ impl<'a> TriggerSearch<'a> {
         let mut found: Vec<NodeId> = others
             .filter(on_gpu)
             .filter(|&node| !graph.is_back_edge(node, first))
-            .filter(|&node| self.is_needed_by_outsiders(node) && self.is_alive_for(node, tensor, consumers))
+            .filter(|&node| {
+                self.is_needed_by_outsiders(node)
+                    && is_alive_for(self.planner.analysis, node, tensor, consumers)
+            })
             .collect();
         if found.is_empty()
             && let Some(level) = levels.level(first).checked_sub(1)
@@ -205,4 +191,25 @@ impl<'a> TriggerSearch<'a> {
         found.truncate(MOST_TRIGGERS);
         found
     }
+}
+
+/// Whether an op runs, and is alive, whenever one of the consumers of a tensor is, and brings no effect that this has not.
+pub(crate) fn is_alive_for(
+    analysis: &Analysis,
+    node: NodeId,
+    tensor: TensorId,
+    consumers: &[NodeId],
+) -> bool {
+    let Analysis { graph, flow, .. } = analysis;
+    let producer = graph.producer(tensor);
+    flow.output_frame(node) == flow.output_frame(producer)
+        && !flow.enters_loop(node)
+        && consumers.iter().all(|&consumer| {
+            // A Merge is alive with any one of its inputs: what matters to it is when this one is.
+            let wanted = match graph.op(consumer).name() {
+                "Merge" | "RefMerge" => flow.tensor_condition(graph, tensor),
+                _ => flow.condition(consumer),
+            };
+            flow.implies(wanted, flow.condition(node)) && analysis.may_wait(consumer, node)
+        })
 }

@@ -6,10 +6,10 @@ use std::collections::{BinaryHeap, HashMap};
 use rustc_hash::FxHashSet as HashSet;
 
 use super::course::{Course, NONE};
-use super::outsiders::Outsiders;
 use crate::graph::{Condition, FrameId, Graph, NodeId};
 use crate::ops::Fact;
 use crate::order::Place;
+use crate::tune::outsiders::Outsiders;
 
 /// How many of the last ops that may hold up others are tried, one after the other.
 const MOST_TRIED: usize = 16;
@@ -102,7 +102,7 @@ impl Holds {
             last: last(&|condition| condition == Condition::ALWAYS),
             branches: largest_branches(course, &holding).into_iter().map(of_branch).collect(),
             free_before: free_before(course, &holding),
-            outsiders: Outsiders::of(course),
+            outsiders: Outsiders::of(course.outline.analysis(), |node| touches_gpu(course, node)),
             matters,
         }
     }
@@ -284,6 +284,13 @@ fn first_needed(graph: &Graph, holding: &[Holder]) -> Vec<u32> {
         }
     }
     first
+}
+
+/// Whether an op makes or reads a buffer in a GPU's memory.
+fn touches_gpu(course: &Course, node: NodeId) -> bool {
+    let Some(entry) = course.outline.entry(node) else { return false };
+    let mut touched = course.program.outputs(entry).chain(course.program.reads(entry).flatten());
+    touched.any(|tensor| course.life_of[tensor as usize] != NONE)
 }
 
 fn is_outside_loops(course: &Course, node: NodeId) -> bool {

@@ -21,7 +21,6 @@ mod holes;
 mod improve;
 mod late;
 mod orders;
-mod outsiders;
 mod planner;
 mod recipe;
 mod recompute;

@@ -5,9 +5,9 @@
 //! made to wait for another one if all outsiders that need the one need the other already. What this allows may be put
 //! together to chains: along each of its edges those who need something only become more towards the beginning.
 
-use super::course::{Course, NONE};
 use crate::graph::NodeId;
 use crate::ops::Fact;
+use crate::plan::Analysis;
 
 /// Outsiders are told apart up to this number; what others need may wait for nothing by this rule.
 const MOST_OUTSIDERS: usize = 512;
@@ -23,11 +23,25 @@ pub(super) struct Outsiders {
 }
 
 impl Outsiders {
-    /// Finds out who needs what touches a GPU's memory.
-    pub fn of(course: &Course) -> Outsiders {
-        let analysis = course.outline.analysis();
+    /// Finds out who needs what is of interest, of all the step's ops.
+    ///
+    /// What nobody reads and what asks for shapes only is not run by itself: the zeros that stand for the gradient of an output that
+    /// nobody differentiates.
+    pub fn of(analysis: &Analysis, is_of_interest: impl Fn(NodeId) -> bool) -> Outsiders {
         let graph = analysis.graph;
-        let is_outsider = outsiders(course);
+        let is_idle =
+            |node: NodeId| reads_no_values(graph.op(node).name()) && graph.successors(node).next().is_none();
+        let mut comes_of_it = vec![false; graph.len()];
+        let mut is_outsider = vec![false; graph.len()];
+        for &node in graph.topological() {
+            let before = graph.predecessors(node).filter(|&from| !graph.is_back_edge(from, node));
+            let reads =
+                before.filter(|from| from.index() < graph.len()).any(|from| comes_of_it[from.index()]);
+            match analysis.step.contains(node) {
+                true => comes_of_it[node.index()] = reads || is_of_interest(node),
+                false => is_outsider[node.index()] = reads && !is_idle(node),
+            }
+        }
         let count = is_outsider.iter().filter(|&&is| is).count();
         let words = count.min(MOST_OUTSIDERS).div_ceil(64);
         let mut found =
@@ -63,33 +77,4 @@ impl Outsiders {
         }
         self.has_more[before.index()] |= self.has_more[op.index()];
     }
-}
-
-/// For each node whether it is none of the step's and reads what comes of a buffer in a GPU's memory.
-///
-/// What nobody reads and what asks for shapes only is not run by itself: the zeros that stand for the gradient of an output that
-/// nobody differentiates.
-fn outsiders(course: &Course) -> Vec<bool> {
-    let analysis = course.outline.analysis();
-    let graph = analysis.graph;
-    let program = course.program;
-    let touches_gpu = |node: NodeId| {
-        let Some(entry) = course.outline.entry(node) else { return false };
-        let mut touched = program.outputs(entry).chain(program.reads(entry).flatten());
-        touched.any(|tensor| course.life_of[tensor as usize] != NONE)
-    };
-    let is_idle = |node: NodeId| {
-        graph.op(node).facts().has(Fact::ReadsNoValues) && graph.successors(node).next().is_none()
-    };
-    let mut comes_of_gpu = vec![false; graph.len()];
-    let mut is_outsider = vec![false; graph.len()];
-    for &node in graph.topological() {
-        let before = graph.predecessors(node).filter(|&from| !graph.is_back_edge(from, node));
-        let reads = before.filter(|from| from.index() < graph.len()).any(|from| comes_of_gpu[from.index()]);
-        match analysis.step.contains(node) {
-            true => comes_of_gpu[node.index()] = reads || touches_gpu(node),
-            false => is_outsider[node.index()] = reads && !is_idle(node),
-        }
-    }
-    is_outsider
 }
