@@ -207,7 +207,7 @@ pub(crate) fn is_alive_for(
         && consumers.iter().all(|&consumer| {
             // A Merge is alive with any one of its inputs: what matters to it is when this one is.
             let wanted = match graph.op(consumer).name() {
-                "Merge" | "RefMerge" => flow.tensor_condition(graph, tensor),
+                Some(Flow::Merge) => flow.tensor_condition(graph, tensor),
                 _ => flow.condition(consumer),
             };
             flow.implies(wanted, flow.condition(node)) && analysis.may_wait(consumer, node)
