@@ -29,8 +29,9 @@ impl Outsiders {
     /// nobody differentiates.
     pub fn of(analysis: &Analysis, is_of_interest: impl Fn(NodeId) -> bool) -> Outsiders {
         let graph = analysis.graph;
-        let is_idle =
-            |node: NodeId| graph.op(node).facts().has(Fact::ReadsNoValues) && graph.successors(node).next().is_none();
+        let is_idle = |node: NodeId| {
+            graph.op(node).facts().has(Fact::ReadsNoValues) && graph.successors(node).next().is_none()
+        };
         let mut comes_of_it = vec![false; graph.len()];
         let mut is_outsider = vec![false; graph.len()];
         for &node in graph.topological() {

@@ -14,3 +14,4 @@ mod proto;
 mod sessions;
 mod shapes;
 mod simulate;
+mod tflms_v1;

@@ -206,7 +206,7 @@ pub(crate) fn is_alive_for(
         && !flow.enters_loop(node)
         && consumers.iter().all(|&consumer| {
             // A Merge is alive with any one of its inputs: what matters to it is when this one is.
-            let wanted = match graph.op(consumer).name() {
+            let wanted = match graph.flow(consumer) {
                 Some(Flow::Merge) => flow.tensor_condition(graph, tensor),
                 _ => flow.condition(consumer),
             };

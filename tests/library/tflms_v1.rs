@@ -1,9 +1,6 @@
 //! The strategy of TFLMS 1, on a graph whose swaps were worked out by hand and were found by TFLMS 1's own code too.
 
-#[path = "support/graphs.rs"]
-#[allow(dead_code)]
-mod graphs;
-
+use lms_testing::graphs::{Nodes, attr_type, shape};
 use prost::Message;
 use tf_lms::format::{Model, ReadOptions};
 use tf_lms::graph::Graph;
@@ -12,8 +9,6 @@ use tf_lms::plan::{Analysis, Filters, NameOrType};
 use tf_lms::proto::tensorflow::attr_value::Value;
 use tf_lms::shape::{Shapes, Sizes};
 use tf_lms::tune::tflms_v1::{self, Parameters, TflmsV1Error};
-
-use graphs::{Nodes, attr_type, shape};
 
 const FLOAT: i32 = 1;
 const INT32: i32 = 3;
