@@ -3,25 +3,57 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-/// The newest whole checkpoint `PREFIX-STEP` in a folder, and its step; none if there is none.
+/// A checkpoint of which all files are there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// `PREFIX-STEP`, as TensorFlow names it.
+    pub prefix: PathBuf,
+    /// After how many steps it was written.
+    pub step: u64,
+    /// When its index was, if the file system says.
+    pub written: Option<SystemTime>,
+}
+
+/// The step in a checkpoint's name, `PREFIX-STEP`.
+pub fn checkpoint_step(prefix: &Path) -> Option<u64> {
+    prefix.file_name()?.to_str()?.rsplit_once('-')?.1.parse().ok()
+}
+
+/// The whole checkpoint `PREFIX-STEP` of the latest step in a folder; none if there is none.
 ///
 /// TensorFlow writes the data first and the index last, so one with an index and all of its data files is whole.
 ///
 /// # Errors
 ///
 /// If the folder cannot be read.
-pub fn newest(folder: &Path) -> io::Result<Option<(PathBuf, u64)>> {
+pub fn newest(folder: &Path) -> io::Result<Option<Checkpoint>> {
+    Ok(whole(folder)?.pop())
+}
+
+/// All whole checkpoints `PREFIX-STEP` in a folder, by their steps.
+///
+/// # Errors
+///
+/// If the folder cannot be read.
+pub fn whole(folder: &Path) -> io::Result<Vec<Checkpoint>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         names.extend(entry?.file_name().into_string());
     }
-    let step = |name: &str| name.strip_suffix(".index")?.rsplit_once('-')?.1.parse::<u64>().ok();
-    let mut found: Vec<(u64, &str)> =
-        names.iter().filter_map(|name| Some((step(name)?, name.strip_suffix(".index")?))).collect();
-    found.sort_unstable();
-    let whole = found.into_iter().rev().find(|(_, prefix)| is_whole(folder, prefix, &names));
-    Ok(whole.map(|(step, prefix)| (folder.join(prefix), step)))
+    let prefixes = names.iter().filter_map(|name| name.strip_suffix(".index"));
+    let mut found: Vec<Checkpoint> = prefixes
+        .filter(|prefix| is_whole(folder, prefix, &names))
+        .filter_map(|prefix| {
+            let index = fs::metadata(folder.join(format!("{prefix}.index")));
+            let written = index.and_then(|index| index.modified()).ok();
+            let prefix = folder.join(prefix);
+            Some(Checkpoint { step: checkpoint_step(&prefix)?, prefix, written })
+        })
+        .collect();
+    found.sort_unstable_by(|a, b| (a.step, &a.prefix).cmp(&(b.step, &b.prefix)));
+    Ok(found)
 }
 
 /// Whether all data files of a checkpoint are there, and none of them is empty, nor its index.
@@ -57,7 +89,10 @@ mod tests {
         write("m-13.data-00000-of-00002", "x");
         write("m-14.index", "");
         write("m-14.data-00000-of-00001", "x");
-        assert_eq!(newest(folder.path()).unwrap(), Some((folder.path().join("m-10"), 10)));
+        let found = newest(folder.path()).unwrap().unwrap();
+        assert_eq!((found.prefix, found.step), (folder.path().join("m-10"), 10));
+        let steps: Vec<u64> = whole(folder.path()).unwrap().iter().map(|one| one.step).collect();
+        assert_eq!(steps, [9, 10]);
         assert!(newest(&folder.path().join("none")).is_err());
     }
 }

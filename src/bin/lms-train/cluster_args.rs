@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Args;
 use tf_lms::cli::Failure;
-use tf_lms::train::{Cluster, Timeouts, newest};
+use tf_lms::train::{Cluster, Timeouts, checkpoint_step, newest};
 
 /// Together with whom to train.
 #[derive(Debug, Clone, Args)]
@@ -46,9 +46,25 @@ pub struct ClusterArgs {
     #[arg(long, value_name = "K", default_value_t = 0, requires_all = ["workers", "save_every"])]
     pub restarts: u32,
 
-    /// Go on from the newest whole checkpoint in this folder, or from the beginning if it has none
+    /// Begin again without the worker that failed, as long as so many are left [default: with all]
+    #[arg(long, value_name = "N", requires = "restarts", value_parser = clap::value_parser!(u16).range(1..))]
+    pub min_workers: Option<u16>,
+
+    /// First measure so many steps of one worker alone, to say how the rate of all compares
+    #[arg(long, value_name = "STEPS", requires = "workers", value_parser = clap::value_parser!(u64).range(1..))]
+    pub against_one: Option<u64>,
+
+    /// Go on from the newest whole checkpoint in this folder, or from the beginning if it has none; or from this checkpoint
     #[arg(long, value_name = "DIR", conflicts_with = "restore")]
     pub resume: Option<PathBuf>,
+
+    /// The GPU that this worker takes, if it is not that of its number among those of its machine.
+    #[arg(long, hide = true)]
+    pub place: Option<usize>,
+
+    /// Seconds to wait before each step, so that tests can make a worker fail between two.
+    #[arg(long, hide = true, value_parser = seconds)]
+    pub pause: Option<f64>,
 
     /// Whether a process waits at the other end of standard input, and nobody is to train without it.
     #[arg(long, hide = true)]
@@ -89,8 +105,16 @@ impl ClusterArgs {
     pub fn go_on(&mut self, all_steps: u64, restore: &mut Option<PathBuf>) -> anyhow::Result<()> {
         let Some(folder) = &self.resume else { return Ok(()) };
         let found = match folder.is_dir() {
-            true => newest(folder).with_context(|| folder.display().to_string())?,
-            false => None,
+            true => {
+                let found = newest(folder).with_context(|| folder.display().to_string())?;
+                found.map(|checkpoint| (checkpoint.prefix, checkpoint.step))
+            }
+            false => {
+                let mut index = folder.clone().into_os_string();
+                index.push(".index");
+                let is_there = PathBuf::from(index).is_file();
+                checkpoint_step(folder).filter(|_| is_there).map(|step| (folder.clone(), step))
+            }
         };
         let Some((prefix, step)) = found else { return Ok(()) };
         if step >= all_steps {

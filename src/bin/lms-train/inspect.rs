@@ -1,8 +1,9 @@
 //! What TensorFlow recorded of a step.
 
 use std::collections::HashSet;
+use std::fmt::{self, Display};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tf_lms::chart::{ChartError, Timeline};
 use tf_lms::proto::tensorflow::{NodeExecStats, RunMetadata, StepStats};
 use tf_lms::train::Intervals;
@@ -105,6 +106,65 @@ pub fn busy(stats: &StepStats) -> (Intervals, Intervals) {
     (of(|device| device.contains("stream:all")), of(|device| device.contains("memcpy")))
 }
 
+/// What a worker's reduces took in a step.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Reducing {
+    /// Of the step that was recorded, which takes longer than others.
+    pub step_seconds: f64,
+    /// While at least one collective was under way. Waiting for workers that come later to it is a part of that.
+    pub under_way_seconds: f64,
+    /// Of these, while nothing else was computed on this worker.
+    pub waited_seconds: f64,
+}
+
+impl Reducing {
+    /// By the record of a step; none if no collective ran.
+    pub fn of(stats: &StepStats, step_seconds: f64) -> Option<Reducing> {
+        let (mut reduces, mut computes) = (Vec::new(), Vec::new());
+        for device in &stats.dev_stats {
+            let is_stream = device.device.to_lowercase().contains("stream:all");
+            for node in &device.node_stats {
+                match op_type(node) {
+                    Some(op) if op.starts_with("Collective") => reduces.push(interval(node)),
+                    // They wait for what others send.
+                    Some("_Recv" | "_HostRecv") => {}
+                    Some(_) => computes.push(interval(node)),
+                    // Kernels of a GPU, beside what launched them. Elsewhere what is no op is a message under way.
+                    None if is_stream => computes.push(interval(node)),
+                    None => {}
+                }
+            }
+        }
+        let (reduces, computes) = (Intervals::union(reduces), Intervals::union(computes));
+        let seconds = |nanos: i64| nanos as f64 / 1e9;
+        (reduces.total() > 0).then(|| Reducing {
+            step_seconds,
+            under_way_seconds: seconds(reduces.total()),
+            waited_seconds: seconds(reduces.total() - reduces.overlap(&computes)),
+        })
+    }
+}
+
+impl Display for Reducing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [waited, under_way, step] =
+            [self.waited_seconds, self.under_way_seconds, self.step_seconds].map(|seconds| seconds * 1e3);
+        write!(f, "{waited:.1} ms of {under_way:.1} ms that they took, in a step of {step:.1} ms")
+    }
+}
+
+/// The type of the op that was recorded: TensorFlow labels each `NAME = TYPE(INPUTS)`.
+fn op_type(node: &NodeExecStats) -> Option<&str> {
+    let (_, call) = node.timeline_label.split_once(" = ")?;
+    Some(call.split_once('(')?.0)
+}
+
+/// When it ran, in nanoseconds.
+fn interval(node: &NodeExecStats) -> (i64, i64) {
+    let start = (node.all_start_micros + node.op_start_rel_micros) * 1000;
+    (start, start + nanos(node))
+}
+
 /// Step statistics as a timeline from the first op on, for devices that write no trace of their own.
 pub fn timeline(stats: &StepStats) -> Result<Timeline, ChartError> {
     let start = |node: &NodeExecStats| node.all_start_micros + node.op_start_rel_micros;
@@ -121,4 +181,44 @@ pub fn timeline(stats: &StepStats) -> Result<Timeline, ChartError> {
         }
     }
     Ok(timeline)
+}
+
+#[cfg(test)]
+mod tests {
+    use tf_lms::proto::tensorflow::DeviceStepStats;
+
+    use super::*;
+
+    /// An op from one microsecond to another.
+    fn ran(label: &str, (start, end): (i64, i64)) -> NodeExecStats {
+        NodeExecStats {
+            timeline_label: label.to_string(),
+            all_start_micros: start - 3,
+            op_start_rel_micros: 3,
+            op_end_rel_micros: 3 + end - start,
+            ..NodeExecStats::default()
+        }
+    }
+
+    #[test]
+    fn waited_is_what_is_reduced_while_nothing_is_computed() {
+        let gpu = vec![ran("c = Conv2D(a, b)", (0, 120)), ran("u = ApplyAdam(v, m)", (300, 350))];
+        let host = vec![
+            ran("lms/parallel/0/mean = CollectiveReduceV2(a, ^c)", (100, 200)),
+            ran("lms/parallel/1/mean = CollectiveReduceV2(b)", (150, 310)),
+            ran("b/_1 = _Recv()", (0, 400)),
+            ran("[512B] [23.4Mb/s] from /job:worker/replica:0/task:1", (150, 300)),
+        ];
+        let stats = |gpu, host| {
+            let device = |device: &str, node_stats| DeviceStepStats {
+                device: device.to_string(),
+                node_stats,
+                ..DeviceStepStats::default()
+            };
+            StepStats { dev_stats: vec![device("/device:GPU:0", gpu), device("/device:CPU:0", host)] }
+        };
+        let found = Reducing::of(&stats(gpu.clone(), host), 1.0).unwrap();
+        assert_eq!((found.under_way_seconds, found.waited_seconds), (210e-6, 180e-6));
+        assert_eq!(Reducing::of(&stats(gpu, Vec::new()), 1.0), None);
+    }
 }

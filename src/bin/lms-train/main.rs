@@ -1,6 +1,7 @@
 //! Trains a TensorFlow graph through TensorFlow's C API, as it is or rewritten, and reports what it took.
 
 mod again;
+mod alone;
 mod args;
 mod checkpoint;
 mod cluster_args;

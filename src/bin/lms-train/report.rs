@@ -8,7 +8,7 @@ use tf_lms::train::{GrapplerMemory, HostMemory, Percentiles, examples, points};
 
 use crate::args::Args;
 use crate::gpus::{Busy, Gpu, Traffic};
-use crate::inspect;
+use crate::inspect::{self, Reducing};
 use crate::job::{Job, Planned, Reduced};
 use crate::run::Trained;
 
@@ -39,6 +39,9 @@ pub struct Report {
     /// What a worker gives the others in a step.
     #[serde(skip_serializing_if = "Option::is_none")]
     reduced: Option<Reduced>,
+    /// What its reduces took in the last step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reducing: Option<Reducing>,
     /// A digest of the variables, which must be the same on all workers.
     #[serde(skip_serializing_if = "Option::is_none")]
     variables_digest: Option<String>,
@@ -128,6 +131,11 @@ impl Report {
             traffic: Traffic::sum(&gpus),
             plan: job.rewritten.as_ref().map(|rewritten| rewritten.planned),
             reduced: job.reduced,
+            reducing: metadata
+                .and_then(|metadata| metadata.step_stats.as_ref())
+                .zip(trained.recorded_seconds)
+                .filter(|_| args.cluster.found.is_some())
+                .and_then(|(stats, seconds)| Reducing::of(stats, seconds)),
             variables_digest: trained.common.clone(),
             swapins_kept: metadata
                 .zip(job.rewritten.as_ref())
@@ -205,6 +213,9 @@ impl Display for Report {
         }
         if let Some(Reduced { collectives, bytes, .. }) = self.reduced {
             row(f, "reduced in a step", format_args!("{} by {collectives} collectives", Size(bytes)))?;
+        }
+        if let Some(reducing) = &self.reducing {
+            row(f, "waited for reduces", reducing)?;
         }
         if let Some(busy) = &self.busy {
             let [kernels, copies, both] = [busy.kernels, busy.copies, busy.both].map(|seconds| seconds * 1e3);

@@ -29,6 +29,8 @@ pub struct Trained {
     pub host_last: Option<HostMemory>,
     /// What TensorFlow recorded of the last step.
     pub metadata: Option<RunMetadata>,
+    /// How long that step took.
+    pub recorded_seconds: Option<f64>,
     /// The values of all variables before the first step and after the last one, where they were asked for.
     pub first: Vec<Tensor>,
     pub last: Vec<Tensor>,

@@ -80,7 +80,8 @@ impl Setup {
 fn device_of_worker(args: &Args) -> DeviceChoice {
     match (&args.device, &args.cluster.found) {
         (DeviceChoice::Gpu { index: None, memory }, Some(cluster)) => {
-            DeviceChoice::Gpu { index: Some(cluster.local_rank() as u32), memory: *memory }
+            let place = args.cluster.place.unwrap_or_else(|| cluster.local_rank());
+            DeviceChoice::Gpu { index: Some(place as u32), memory: *memory }
         }
         (device, _) => device.clone(),
     }

@@ -1,6 +1,7 @@
 //! The training loop.
 
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tf_lms::proto::tensorflow::run_options::TraceLevel;
@@ -26,6 +27,9 @@ pub fn run(
     let all = args.warmup + args.steps;
     let bar = progress(args, all);
     for number in args.cluster.first_step..all {
+        if let Some(seconds) = args.cluster.pause {
+            thread::sleep(Duration::from_secs_f64(seconds));
+        }
         if number == args.warmup {
             trained.host_first = HostMemory::now();
         }
@@ -46,6 +50,7 @@ pub fn run(
             fetched.map_err(|error| context.explain(error, &format!("step {}", number + 1)))?.concat()
         };
         let seconds = start.elapsed().as_secs_f64();
+        trained.recorded_seconds = recorded.then_some(seconds);
         trained.losses.extend(fetched.first().and_then(mean));
         if number >= args.warmup && (!recorded || args.steps == 1) {
             trained.seconds.push(seconds);

@@ -8,24 +8,28 @@ use std::fmt::{self, Display};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Context;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tf_lms::cli::{Failure, Size};
+use tf_lms::train::{Checkpoint, whole};
 
 use crate::again::{self, Flags};
+use crate::alone::{One, Scaling};
 use crate::args::Args;
+use crate::inspect::Reducing;
 use crate::tasks::print;
 
 /// What a worker is not given as it stands.
 const OWN: Flags = Flags {
     switches: &["--json", "--supervised"],
-    valued: &["--workers", "--cluster", "--rank", "--restarts", "--resume"],
+    valued: &["--workers", "--cluster", "--rank", "--restarts", "--min-workers", "--against-one", "--resume"],
 };
 
 /// How often workers are looked at.
@@ -41,10 +45,16 @@ struct Together {
     model: Option<String>,
     workers: usize,
     restarts: u32,
+    /// The workers that failed and were left out, by the numbers that they had at first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<usize>,
     /// Of all workers together.
     examples_per_second: Option<f64>,
     /// Of the slowest, which all wait for.
     steps_per_second: Option<f64>,
+    /// The rate of all, compared with one worker's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scaling: Option<Scaling>,
     /// A digest of the variables of the file, which are the same on all workers.
     variables_digest: Option<Value>,
     /// What each worker gives in a step.
@@ -60,17 +70,30 @@ struct Together {
 struct Failed {
     message: String,
     failure: Failure,
+    /// The worker that did, if it is known.
+    worker: Option<usize>,
 }
 
 /// Trains on several processes, again if one fails and that was asked for.
 pub fn supervise(args: &Args) -> anyhow::Result<()> {
     let workers = usize::from(args.cluster.workers.unwrap_or(1));
+    let least = args.cluster.min_workers.map_or(workers, usize::from);
+    if least > workers {
+        return Err(Failure::Usage.error(format!("--min-workers {least}: --workers starts {workers}")));
+    }
+    let one = args.cluster.against_one.map(|steps| One::measure(args, steps)).transpose()?;
+    // What earlier runs left in the folder is not of this one.
+    let old = saved(args);
+    let mut resume = args.cluster.resume.clone();
+    // Each worker keeps its GPU when others are left out.
+    let mut places: Vec<usize> = (0..workers).collect();
     let mut restarts = 0;
     loop {
-        match round(args, workers, restarts)? {
+        match round(&places, resume.as_deref())? {
             Ok(each) => {
                 check_same(&each)?;
-                return print(args, &Together::of(each, restarts));
+                let left_out = (0..workers).filter(|place| !places.contains(place)).collect();
+                return print(args, &Together { restarts, left_out, ..Together::of(each, one) });
             }
             Err(failed) => {
                 let is_last =
@@ -79,16 +102,42 @@ pub fn supervise(args: &Args) -> anyhow::Result<()> {
                     return Err(failed.failure.error(failed.message));
                 }
                 restarts += 1;
+                let without = failed.worker.filter(|_| places.len() > least).map(|rank| places.remove(rank));
+                resume = saved(args)
+                    .into_iter()
+                    .rfind(|found| !old.contains(found))
+                    .map(|new| new.prefix)
+                    .or(resume);
                 if !args.verbosity.quiet {
                     let all = args.cluster.restarts;
+                    let without = match without {
+                        Some(_) => format!(" without it, on {}", count_of_workers(places.len())),
+                        None => String::new(),
+                    };
                     eprintln!(
-                        "lms-train: {}; beginning again from the newest checkpoint ({restarts} of {all})",
+                        "lms-train: {}; beginning again from the newest checkpoint{without} ({restarts} of {all})",
                         failed.message
                     );
                 }
             }
         }
     }
+}
+
+/// The whole checkpoints where this run writes its own.
+fn saved(args: &Args) -> Vec<Checkpoint> {
+    let Some(prefix) = &args.save else { return Vec::new() };
+    let folder = prefix.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A folder that is not there yet has none.
+    let mut found = whole(folder).unwrap_or_default();
+    let name =
+        |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    found.retain(|found| name(&found.prefix) == format!("{}-{}", name(prefix), found.step));
+    found
+}
+
+fn count_of_workers(count: usize) -> String {
+    if count == 1 { "1 worker".to_string() } else { format!("{count} workers") }
 }
 
 /// All workers must end with the same variables, to the bit.
@@ -103,29 +152,28 @@ fn check_same(each: &[Value]) -> anyhow::Result<()> {
     }
 }
 
-/// Runs all workers to their end, or to that of the first that fails.
-fn round(args: &Args, count: usize, restarts: u32) -> anyhow::Result<Result<Vec<Value>, Failed>> {
+/// Runs a worker at each of these places to their end, or to that of the first that fails.
+fn round(places: &[usize], resume: Option<&Path>) -> anyhow::Result<Result<Vec<Value>, Failed>> {
+    let count = places.len();
     let addresses = free_addresses(count)?;
     let cluster = addresses.join(",");
-    let mut workers = Workers(Vec::new());
-    for rank in 0..count {
+    let mut workers = Workers { all: Vec::new(), addresses };
+    for (rank, place) in places.iter().enumerate() {
         let mut flags =
             vec!["--cluster".to_string(), cluster.clone(), "--rank".to_string(), rank.to_string()];
         flags.extend(["--json", "--supervised"].map(str::to_string));
-        let saved = args.save.as_ref().and_then(|prefix| prefix.parent());
-        let resume = args.cluster.resume.as_deref().or(saved.filter(|_| restarts > 0));
-        if let Some(folder) = resume {
-            let folder = if folder.as_os_str().is_empty() { "." } else { &folder.to_string_lossy() };
-            flags.extend(["--resume".to_string(), folder.to_string()]);
+        flags.extend(["--place".to_string(), place.to_string()]);
+        if let Some(from) = resume {
+            flags.extend(["--resume".to_string(), from.to_string_lossy().into_owned()]);
         }
         let mut command = again::command(&flags, &OWN)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        workers.0.push(Worker::of(command.spawn().context("cannot start a worker")?));
+        workers.all.push(Worker::of(command.spawn().context("cannot start a worker")?));
     }
     loop {
         let mut all_ended = true;
         for rank in 0..count {
-            let Some(status) = workers.0[rank].child.try_wait()? else {
+            let Some(status) = workers.all[rank].child.try_wait()? else {
                 all_ended = false;
                 continue;
             };
@@ -141,7 +189,7 @@ fn round(args: &Args, count: usize, restarts: u32) -> anyhow::Result<Result<Vec<
         thread::sleep(LOOK);
     }
     let mut each = Vec::new();
-    for (rank, worker) in workers.0.iter_mut().enumerate() {
+    for (rank, worker) in workers.all.iter_mut().enumerate() {
         let report = worker.report();
         let report =
             serde_json::from_str(&report).with_context(|| format!("worker {rank} reported {report:?}"))?;
@@ -215,43 +263,55 @@ impl Worker {
 }
 
 /// All workers; none of them outlives this.
-struct Workers(Vec<Worker>);
+struct Workers {
+    all: Vec<Worker>,
+    addresses: Vec<String>,
+}
 
 impl Workers {
     /// Why all must end, if this worker did first.
     fn why(&mut self, rank: usize, status: ExitStatus) -> Failed {
         // One that was killed is the cause; those that saw it go are not.
-        for (other, worker) in self.0.iter_mut().enumerate() {
+        for (other, worker) in self.all.iter_mut().enumerate() {
             if let Ok(Some(status)) = worker.child.try_wait()
                 && let Some(signal) = status.signal()
             {
                 return Failed {
                     message: format!("worker {other} was killed by signal {signal}"),
                     failure: Failure::OtherWorker,
+                    worker: Some(other),
                 };
             }
         }
-        let words = self.0[rank].last_words();
+        let words = self.all[rank].last_words();
         let failure = match status.code() {
             Some(2) => Failure::Usage,
             Some(3) => Failure::DoesNotFit,
             _ => Failure::OtherWorker,
         };
-        let message = match (words, status.code()) {
-            // It names the worker that it ended because of.
-            (Some(words), Some(4)) => words,
-            (Some(words), _) => format!("worker {rank} failed: {words}"),
-            (None, _) => format!("worker {rank} failed: {status}"),
+        let (message, worker) = match (words, status.code()) {
+            (Some(words), Some(4)) => {
+                let worker = self.named(&words);
+                (words, worker)
+            }
+            (Some(words), _) => (format!("worker {rank} failed: {words}"), Some(rank)),
+            (None, _) => (format!("worker {rank} failed: {status}"), Some(rank)),
         };
-        Failed { message, failure }
+        Failed { message, failure, worker }
+    }
+
+    /// The worker that one of the others ended because of, by what that said: it gives the number and the address.
+    fn named(&self, words: &str) -> Option<usize> {
+        let named = |rank: usize, address: &str| words.contains(&format!("worker {rank} ({address})"));
+        self.addresses.iter().enumerate().position(|(rank, address)| named(rank, address))
     }
 
     fn end_all(&mut self) {
-        for worker in &mut self.0 {
+        for worker in &mut self.all {
             // One that has ended cannot be killed, and need not be.
             let _ = worker.child.kill();
         }
-        for worker in &mut self.0 {
+        for worker in &mut self.all {
             let _ = worker.child.wait();
         }
     }
@@ -264,20 +324,23 @@ impl Drop for Workers {
 }
 
 impl Together {
-    fn of(each: Vec<Value>, restarts: u32) -> Together {
+    fn of(each: Vec<Value>, one: Option<One>) -> Together {
         let rate = |of: &str| -> Option<Vec<f64>> {
             each.iter().map(|report| report["rates"][of].as_f64()).collect()
         };
         let first = each.first();
         let get = |key: &str| first.map(|report| report[key].clone()).filter(|value| !value.is_null());
+        let (steps, examples) = (rate("steps_per_second"), rate("examples_per_second"));
+        let scaling = one.zip(steps.as_ref()).map(|(one, steps)| one.against(steps, examples.as_deref()));
         Together {
             schema: 1,
             model: get("model").and_then(|model| model.as_str().map(str::to_string)),
             workers: each.len(),
-            restarts,
-            examples_per_second: rate("examples_per_second").map(|rates| rates.iter().sum()),
-            steps_per_second: rate("steps_per_second")
-                .map(|rates| rates.into_iter().fold(f64::INFINITY, f64::min)),
+            restarts: 0,
+            left_out: Vec::new(),
+            examples_per_second: examples.map(|rates| rates.iter().sum()),
+            steps_per_second: steps.map(|rates| rates.into_iter().fold(f64::INFINITY, f64::min)),
+            scaling,
             variables_digest: get("variables_digest"),
             reduced_bytes: first.and_then(|report| report["reduced"]["bytes"].as_u64()),
             losses: get("losses"),
@@ -296,9 +359,13 @@ impl Display for Together {
 }
 
 fn row_of(row: &mut dyn FnMut(&str, &dyn Display) -> fmt::Result, all: &Together, name: &str) -> fmt::Result {
-    row("model", &format_args!("{name}, on {} workers", all.workers))?;
+    row("model", &format_args!("{name}, on {}", count_of_workers(all.workers)))?;
     if all.restarts > 0 {
         row("begun again", &format_args!("{} times", all.restarts))?;
+    }
+    if !all.left_out.is_empty() {
+        let numbers: Vec<String> = all.left_out.iter().map(usize::to_string).collect();
+        row("left out", &format_args!("worker {}", numbers.join(", ")))?;
     }
     if let Some(losses) = all.losses.as_ref().and_then(Value::as_array)
         && let (Some(first), Some(last)) = (losses.first(), losses.last())
@@ -309,6 +376,14 @@ fn row_of(row: &mut dyn FnMut(&str, &dyn Display) -> fmt::Result, all: &Together
         let examples =
             all.examples_per_second.map(|rate| format!(", {rate:.2} examples/s")).unwrap_or_default();
         row("rate", &format_args!("{steps:.2} steps/s{examples}"))?;
+    }
+    if let Some(scaling) = &all.scaling {
+        let of_all = scaling.efficiency * 100.0;
+        row(
+            "scaling against one",
+            &format_args!("{:.2} times its rate, {of_all:.1}% of {} times", scaling.times, all.workers),
+        )?;
+        row("one alone", &scaling.one)?;
     }
     if let Some(bytes) = all.reduced_bytes {
         row("reduced in a step", &format_args!("{} by each", Size(bytes)))?;
@@ -324,6 +399,8 @@ fn row_of(row: &mut dyn FnMut(&str, &dyn Display) -> fmt::Result, all: &Together
             parts.push(format!("copied {} out, {} in", Size(out), Size(back)));
         }
         row(&format!("worker {rank}"), &parts.join("; "))?;
+        let reducing = Reducing::deserialize(&report["reducing"]);
+        reducing.iter().try_for_each(|reducing| row("  waited for reduces", reducing))?;
     }
     if let Some(saved) = all.saved.as_ref().and_then(Value::as_str) {
         row("checkpoint", &saved)?;

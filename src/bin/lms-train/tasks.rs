@@ -22,7 +22,8 @@ pub fn train(args: &mut Args) -> anyhow::Result<()> {
     let args = &*args;
     let setup = Setup::new(args)?;
     let job = Job::prepare(args)?;
-    if args.cluster.found.is_none() {
+    let has_others = args.cluster.found.is_some();
+    if !has_others {
         // Of several workers one that ends before the others would stop them.
         interrupt::listen("lms-train", "ending after this step");
     }
@@ -31,7 +32,7 @@ pub fn train(args: &mut Args) -> anyhow::Result<()> {
         File::create(path).with_context(|| path.display().to_string())?;
     }
     let wanted = args.trace.is_some() || args.profile.is_some();
-    let wishes = Wishes { record: wanted || args.device.is_gpu(), ..Wishes::default() };
+    let wishes = Wishes { record: wanted || args.device.is_gpu() || has_others, ..Wishes::default() };
     let trained = run::train(args, &setup, &job, job.graph_def(), &wishes)?;
     if let Some(metadata) = &trained.metadata {
         if let Some(path) = &args.profile {

@@ -32,10 +32,10 @@ impl Workers {
         tensorflow: &'static TensorFlow,
         config: &mut ConfigProto,
     ) -> anyhow::Result<Option<Workers>> {
-        let Some(cluster) = args.cluster.found.clone() else { return Ok(None) };
         if args.cluster.supervised {
             end_with_supervisor();
         }
+        let Some(cluster) = args.cluster.found.clone() else { return Ok(None) };
         let nccl = matches!(args.device, DeviceChoice::Gpu { .. });
         *config = cluster.configure(std::mem::take(config), nccl);
         let address = cluster.own_address()?;
