@@ -1,7 +1,7 @@
 //! Workers that die, hang, or never come.
 
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -234,4 +234,69 @@ fn a_training_that_was_begun_again_ends_as_an_unbroken_one() {
     // It went on from a checkpoint, and not from the beginning.
     let trained = again["losses"].as_array().unwrap().len();
     assert!((1..1500).contains(&trained), "{trained} steps after the kill");
+}
+
+/// Without the worker that failed, as those that are left would have gone on from that checkpoint; never with fewer than was said. What an
+/// earlier run left in the folder is of a later step, and nobody goes on from that.
+#[test]
+fn the_others_go_on_without_the_worker_that_failed() {
+    let graphs = tempfile::tempdir().unwrap();
+    if support::tensorflow().is_none() || !crate::zoo::make(graphs.path()) {
+        return;
+    }
+    let model = graphs.path().join("momentum.meta").display().to_string();
+    let base = [
+        model.as_str(),
+        "--device",
+        "cpu",
+        "--feed",
+        "labels=randint:0:10",
+        "--batch-size",
+        "8",
+        "--threads",
+        "1",
+    ];
+    let all = ["--warmup", "0", "--steps", "600", "--worker-timeout", "20", "--json"];
+    let folder = tempfile::tempdir().unwrap();
+    let in_folder = |name: &str| folder.path().join(name);
+    for end in ["index", "data-00000-of-00001"] {
+        fs::write(in_folder(&format!("m-1400.{end}")), "of an earlier run").unwrap();
+    }
+    let prefix = in_folder("m").display().to_string();
+    let save =
+        ["--workers", "3", "--save", &prefix, "--save-every", "50", "--restarts", "2", "--min-workers", "2"];
+    let mut broken = command(&[&base[..], &all, &save].concat());
+    let child = broken.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut endless = Endless { supervisor: child, start: Instant::now() };
+    let said = endless.supervisor.stderr.take().unwrap();
+    let mut lines =
+        BufReader::new(said).lines().map(Result::unwrap).filter(|line| line.contains("beginning again"));
+    let mut from = Vec::new();
+    for (round, victim) in [(0, 1), (1, 0)] {
+        // The first round writes at 100; the second begins there or behind, and writes at least that of 50 steps later.
+        let next = from.last().map_or(100, |step| step + 50);
+        while !in_folder(&format!("m-{next}.index")).is_file() {
+            assert!(endless.start.elapsed() < Duration::from_secs(120), "no checkpoint");
+            thread::sleep(Duration::from_millis(1));
+        }
+        let workers = endless.workers();
+        assert_eq!(workers.len(), 3 - round);
+        signal("KILL", workers[victim]);
+        let line = lines.next().unwrap();
+        assert_eq!(line.contains("without it, on 2 workers"), round == 0, "{line}");
+        let step = line.split("m-").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+        from.push(step.unwrap_or_else(|| panic!("no checkpoint in {line}")));
+    }
+    let mut out = String::new();
+    endless.supervisor.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    assert_eq!(endless.supervisor.wait().unwrap().code(), Some(0));
+    let trained: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&trained["workers"], &trained["restarts"]), (&2.into(), &2.into()));
+    assert_eq!(trained["left_out"], serde_json::json!([1]));
+    let checkpoint = in_folder(&format!("m-{}", from[0])).display().to_string();
+    let two = report(
+        &command(&[&base[..], &all, &["--workers", "2", "--resume", &checkpoint]].concat()).output().unwrap(),
+    );
+    assert_eq!(two["losses"].as_array().unwrap().len() as u64, 600 - from[0]);
+    assert_eq!(trained["variables_digest"], two["variables_digest"]);
 }

@@ -6,4 +6,6 @@ mod faults;
 mod memory;
 mod one_process;
 mod same;
+mod table;
+mod told;
 mod zoo;

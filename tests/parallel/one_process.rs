@@ -46,6 +46,20 @@ impl Variables {
     }
 }
 
+/// The mean of each number, added up as workers in a ring do: in as many parts as there are workers, each of which begins with the
+/// worker of its own number and goes round from there. The last bits depend on it as soon as there are three.
+fn mean_of_ring(all: &[Vec<f32>]) -> Vec<f32> {
+    // Parts end where a cache line does, and are a bit longer than they had to be.
+    const LINE: usize = 16;
+    let part = (all[0].len().div_ceil(all.len()) / LINE + 1) * LINE;
+    let mean = |at: usize| {
+        let first = at / part;
+        let others = (1..all.len()).map(|next| all[(first + next) % all.len()][at]);
+        others.fold(all[first][at], |sum, other| sum + other) / all.len() as f32
+    };
+    (0..all[0].len()).map(mean).collect()
+}
+
 impl Training {
     /// `feeds` as flags give them; what depends on a batch of open size gets `batch`.
     pub fn of(
@@ -180,15 +194,30 @@ impl Training {
         for collective in &self.parallel.collectives {
             match &collective.what {
                 Gathered::Mean(tensors) => {
-                    for reduced in tensors.iter().filter(|one| cuts.contains(&one.tensor.as_str())) {
-                        let values = of(&reduced.tensor);
-                        let mut sum: Vec<f32> = values[0].to_vec().unwrap();
-                        for other in &values[1..] {
-                            let other: Vec<f32> = other.to_vec().unwrap();
-                            sum.iter_mut().zip(other).for_each(|(sum, other)| *sum += other);
+                    let is_cut = |name: &str| cuts.contains(&name);
+                    // They travel one behind the other; the loss, which nobody applies, is one number.
+                    let mut joined: Vec<Vec<f32>> = vec![Vec::new(); made.len()];
+                    for reduced in tensors {
+                        match is_cut(&reduced.tensor) {
+                            true => joined
+                                .iter_mut()
+                                .zip(of(&reduced.tensor))
+                                .for_each(|(joined, part)| joined.extend(part.to_vec::<f32>().unwrap())),
+                            false => joined.iter_mut().for_each(|joined| joined.push(0.0)),
                         }
-                        sum.iter_mut().for_each(|sum| *sum /= workers);
-                        applied.insert(reduced.tensor.as_str(), Tensor::of(values[0].shape(), &sum).unwrap());
+                    }
+                    let mean = mean_of_ring(&joined);
+                    let mut start = 0;
+                    for reduced in tensors {
+                        if !is_cut(&reduced.tensor) {
+                            start += 1;
+                            continue;
+                        }
+                        let shape = of(&reduced.tensor)[0].shape();
+                        let end = start + shape.iter().product::<i64>() as usize;
+                        applied
+                            .insert(reduced.tensor.as_str(), Tensor::of(shape, &mean[start..end]).unwrap());
+                        start = end;
                     }
                 }
                 Gathered::Rows { values, indices } => {

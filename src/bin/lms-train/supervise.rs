@@ -114,9 +114,11 @@ pub fn supervise(args: &Args) -> anyhow::Result<()> {
                         Some(_) => format!(" without it, on {}", count_of_workers(places.len())),
                         None => String::new(),
                     };
+                    let from = resume.as_ref().map(|from| format!(" from {}", from.display()));
                     eprintln!(
-                        "lms-train: {}; beginning again from the newest checkpoint{without} ({restarts} of {all})",
-                        failed.message
+                        "lms-train: {}; beginning again{}{without} ({restarts} of {all})",
+                        failed.message,
+                        from.unwrap_or_default()
                     );
                 }
             }

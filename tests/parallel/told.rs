@@ -1,0 +1,65 @@
+//! What is reported of several workers.
+
+use std::net::TcpListener;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::program::{MNIST, command, report};
+use crate::support;
+
+const SECONDS: f64 = 0.4;
+
+fn flags() -> Vec<&'static str> {
+    let model = "testdata/mnist_cnn.meta";
+    vec![model, "--feed", MNIST.feeds[0], "--device", "cpu", "--threads", "1", "--steps", "3", "--json"]
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// All are compared with what one worker did by itself before.
+#[test]
+fn the_rate_of_all_is_compared_with_one_workers() {
+    if support::tensorflow().is_none() {
+        return;
+    }
+    let all = report(
+        &command(&[&flags()[..], &["--workers", "2", "--against-one", "3"]].concat()).output().unwrap(),
+    );
+    let one = number(&all["scaling"]["one"]["examples_per_second"]);
+    let times = number(&all["examples_per_second"]) / one;
+    assert!((number(&all["scaling"]["times"]) - times).abs() < 1e-9, "{all}");
+    assert!((number(&all["scaling"]["efficiency"]) - times / 2.0).abs() < 1e-9, "{all}");
+    assert!(number(&all["scaling"]["one"]["steps"]) >= 3.0);
+    // Nobody asked, so nothing is said.
+    let without = report(&command(&[&flags()[..], &["--workers", "2"]].concat()).output().unwrap());
+    assert!(without.get("scaling").is_none(), "{without}");
+}
+
+/// Of a slow worker the others wait, and it waits for nobody.
+#[test]
+fn who_waits_for_a_slow_worker_says_so() {
+    if support::tensorflow().is_none() {
+        return;
+    }
+    let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let cluster = format!("{},{}", free(), free());
+    let pause = SECONDS.to_string();
+    let workers = ["0", "1"].map(|rank| {
+        let mut flags = [&flags()[..], &["--cluster", &cluster, "--rank", rank]].concat();
+        if rank == "1" {
+            flags.extend(["--pause", &pause]);
+        }
+        command(&flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    });
+    let [quick, slow] = workers.map(|worker| report(&worker.wait_with_output().unwrap())["reducing"].clone());
+    for reducing in [&quick, &slow] {
+        let [waited, under_way, step] =
+            ["waited_seconds", "under_way_seconds", "step_seconds"].map(|key| number(&reducing[key]));
+        assert!(0.0 < waited && waited <= under_way && under_way <= step, "{reducing}");
+    }
+    assert!(number(&quick["waited_seconds"]) > SECONDS / 2.0, "{quick}");
+    assert!(number(&slow["step_seconds"]) < number(&quick["step_seconds"]) - SECONDS / 4.0, "{slow} {quick}");
+}
