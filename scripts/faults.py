@@ -29,7 +29,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 GRAPH = ["testdata/mobilenet_64_b4.meta", "--feed", "labels=randint:0:10", "--device", "cpu", "--threads", "1", "--warmup", "0"]
 STEPS, SAVE_EVERY = 30, 5
 # Seconds that a worker is waited for in a step, what finding out who it was may take on top, and the pause between steps, for faults there.
-TIMEOUT, GRACE, PAUSE = 3.0, 2.0, 0.25
+TIMEOUT, GRACE, PAUSE = 5.0, 2.0, 0.25
 ENDS_FOR_ANOTHER = 4
 
 

@@ -214,3 +214,15 @@ fn noise_behind_a_clip_is_not_proved() {
         assert!(error.violations.iter().any(|violation| violation.kind == ViolationKind::LateReduce));
     }
 }
+
+/// A reduce that waits for what only some workers run would be left out by the others.
+#[test]
+fn a_reduce_that_waits_for_a_branch() {
+    let mut original = original();
+    original.node("other", "Switch", "x flag").node("branch", "Identity", "other:1");
+    let mut meta = parallel(&original, ALONE);
+    verify(&original, &meta).unwrap();
+    node(&mut meta, "lms/parallel/0/mean").input.push("^branch".to_string());
+    let error = verify(&original, &meta).expect_err("a change that must be refused");
+    assert!(error.violations.iter().all(|violation| violation.kind == ViolationKind::AddedInputs), "{error}");
+}
