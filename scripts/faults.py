@@ -6,7 +6,7 @@
 
 Half of the times workers are started by themselves (--cluster, --rank), and all again with --resume; the other half by
 --workers with --restarts, which does that alone. Prints a table in Markdown; ends with 1 if anything was not as it should be.
-Needs target/release/lms-train, and TensorFlow in .venv or where LMS_TENSORFLOW says.
+Needs target/release/lms-train or the program that LMS_TRAIN names, and TensorFlow in .venv or where LMS_TENSORFLOW says.
 """
 
 import argparse
@@ -29,8 +29,12 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 GRAPH = ["testdata/mobilenet_64_b4.meta", "--feed", "labels=randint:0:10", "--device", "cpu", "--threads", "1", "--warmup", "0"]
 STEPS, SAVE_EVERY = 30, 5
 # Seconds that a worker is waited for in a step, what finding out who it was may take on top, and the pause between steps, for faults there.
-TIMEOUT, GRACE, PAUSE = 5.0, 2.0, 0.25
+TIMEOUT, GRACE, PAUSE = 3.0, 2.0, 0.25
 ENDS_FOR_ANOTHER = 4
+
+
+def program():
+    return os.environ.get("LMS_TRAIN") or os.path.join(ROOT, "target", "release", "lms-train")
 
 
 def environment():
@@ -42,7 +46,7 @@ class Started:
     """A process, with what it said and when."""
 
     def __init__(self, flags):
-        command = [os.environ.get("LMS_TRAIN", os.path.join(ROOT, "target", "release", "lms-train")), *GRAPH, "--steps", str(STEPS), "--json", *flags]
+        command = [program(), *GRAPH, "--steps", str(STEPS), "--json", *flags]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment(), text=True, **pipes)
         self.out, self.said, self.ended = "", [], None

@@ -241,7 +241,7 @@ fn a_training_that_was_begun_again_ends_as_an_unbroken_one() {
 #[test]
 fn the_others_go_on_without_the_worker_that_failed() {
     let graphs = tempfile::tempdir().unwrap();
-    if support::tensorflow().is_none() || !crate::zoo::make(graphs.path()) {
+    if lms_testing::tensorflow().is_none() || !crate::zoo::make(graphs.path()) {
         return;
     }
     let model = graphs.path().join("momentum.meta").display().to_string();

@@ -5,8 +5,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::program::{MNIST, command, report};
-use crate::support;
+use lms_testing::program::{MNIST, command, report};
 
 const SECONDS: f64 = 0.4;
 
@@ -22,7 +21,7 @@ fn number(value: &Value) -> f64 {
 /// All are compared with what one worker did by itself before.
 #[test]
 fn the_rate_of_all_is_compared_with_one_workers() {
-    if support::tensorflow().is_none() {
+    if lms_testing::tensorflow().is_none() {
         return;
     }
     let all = report(
@@ -41,7 +40,7 @@ fn the_rate_of_all_is_compared_with_one_workers() {
 /// Of a slow worker the others wait, and it waits for nobody.
 #[test]
 fn who_waits_for_a_slow_worker_says_so() {
-    if support::tensorflow().is_none() {
+    if lms_testing::tensorflow().is_none() {
         return;
     }
     let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();

@@ -129,8 +129,9 @@ impl Reducing {
                     // They wait for what others send.
                     Some("_Recv" | "_HostRecv") => {}
                     Some(_) => computes.push(interval(node)),
-                    // Kernels of a GPU, beside what launched them. Elsewhere what is no op is a message under way.
-                    None if is_stream => computes.push(interval(node)),
+                    // Kernels of a GPU, beside what launched them, but for those that reduce. Elsewhere what is no op is a message
+                    // under way.
+                    None if is_stream && !reduces_on_gpu(node) => computes.push(interval(node)),
                     None => {}
                 }
             }
@@ -151,6 +152,11 @@ impl Display for Reducing {
             [self.waited_seconds, self.under_way_seconds, self.step_seconds].map(|seconds| seconds * 1e3);
         write!(f, "{waited:.1} ms of {under_way:.1} ms that they took, in a step of {step:.1} ms")
     }
+}
+
+/// Whether a kernel of a GPU is one of NVIDIA's library that reduces.
+fn reduces_on_gpu(kernel: &NodeExecStats) -> bool {
+    [&kernel.node_name, &kernel.timeline_label].iter().any(|text| text.to_lowercase().contains("nccl"))
 }
 
 /// The type of the op that was recorded: TensorFlow labels each `NAME = TYPE(INPUTS)`.
@@ -217,8 +223,18 @@ mod tests {
             };
             StepStats { dev_stats: vec![device("/device:GPU:0", gpu), device("/device:CPU:0", host)] }
         };
-        let found = Reducing::of(&stats(gpu.clone(), host), 1.0).unwrap();
+        let found = Reducing::of(&stats(gpu.clone(), host.clone()), 1.0).unwrap();
         assert_eq!((found.under_way_seconds, found.waited_seconds), (210e-6, 180e-6));
-        assert_eq!(Reducing::of(&stats(gpu, Vec::new()), 1.0), None);
+        assert_eq!(Reducing::of(&stats(gpu.clone(), Vec::new()), 1.0), None);
+        // Of a GPU's kernels those that reduce are no computing.
+        let mut with_kernels = stats(gpu, host);
+        let kernels = vec![ran("ncclDevKernel_AllReduce", (100, 300)), ran("volta_sgemm", (150, 170))];
+        let device = "/device:GPU:0/stream:all".to_string();
+        with_kernels.dev_stats.push(DeviceStepStats {
+            device,
+            node_stats: kernels,
+            ..DeviceStepStats::default()
+        });
+        assert_eq!(Reducing::of(&with_kernels, 1.0).unwrap().waited_seconds, 160e-6);
     }
 }
