@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::dtype::DataType;
-use crate::graph::{Graph, RefVariables, TensorId};
+use crate::graph::{Graph, NodeId, RefVariables, TensorId};
 use crate::ops::Fact;
 
 /// Why a tensor cannot be swapped.
@@ -17,6 +17,8 @@ pub enum NotSwappable {
     HostMemory,
     /// It stays in memory from step to step.
     Persistent,
+    /// A sum of three or more reads it, and the order in which that adds would depend on when the tensor leaves.
+    OrderOfSum,
 }
 
 impl fmt::Display for NotSwappable {
@@ -26,6 +28,9 @@ impl fmt::Display for NotSwappable {
             NotSwappable::Type(dtype) => write!(f, "it is of type {dtype}"),
             NotSwappable::HostMemory => f.write_str("it is in host memory already"),
             NotSwappable::Persistent => f.write_str("it stays in memory from step to step"),
+            NotSwappable::OrderOfSum => {
+                f.write_str("a sum of three or more reads it beside others, and would add in another order")
+            }
         }
     }
 }
@@ -37,6 +42,7 @@ impl fmt::Display for NotSwappable {
 /// Why they cannot.
 pub fn swappable(graph: &Graph, variables: &RefVariables, tensor: TensorId) -> Result<(), NotSwappable> {
     changes_never(graph, variables, tensor)?;
+    keeps_order_of_sums(graph, tensor)?;
     movable(graph, tensor)
 }
 
@@ -48,6 +54,7 @@ pub fn swappable(graph: &Graph, variables: &RefVariables, tensor: TensorId) -> R
 /// Why it cannot.
 pub fn returnable(graph: &Graph, variables: &RefVariables, tensor: TensorId) -> Result<(), NotSwappable> {
     changes_never(graph, variables, tensor)?;
+    keeps_order_of_sums(graph, tensor)?;
     match graph.device(graph.producer(tensor)).is_cpu() {
         true => is_plain(graph, tensor),
         false => movable(graph, tensor),
@@ -64,6 +71,47 @@ fn changes_never(graph: &Graph, variables: &RefVariables, tensor: TensorId) -> R
         true => Err(NotSwappable::Persistent),
         false => Ok(()),
     }
+}
+
+/// Whether sums add in the same order when some readers of a tensor read a copy of it: the last bit depends on that order.
+///
+/// TensorFlow's `AddN` writes its result over the first of its inputs that nobody else reads any more, and adds the others to that one
+/// ([`Fact::OrderDepends`]). So who else reads an input must stay the same. Equal ops, as both gradients of `x * x`, are one op to
+/// TensorFlow as long as they read the same, and a sum of both reads it twice.
+pub(super) fn keeps_order_of_sums(graph: &Graph, tensor: TensorId) -> Result<(), NotSwappable> {
+    let readers = || graph.uses(tensor).iter().map(|reader| reader.node);
+    let Some(first) = readers().next() else { return Ok(()) };
+    let is_summed = readers().any(|reader| is_long_sum(graph, reader));
+    let has_others = readers().any(|reader| reader != first);
+    let is_of_twins = || is_summed && twins(graph, graph.producer(tensor)).next().is_some();
+    let is_for_twins = || {
+        has_others
+            && readers().any(|reader| {
+                let is_added = graph
+                    .outputs(reader)
+                    .any(|output| graph.uses(output).iter().any(|next| is_long_sum(graph, next.node)));
+                is_added && twins(graph, reader).next().is_some()
+            })
+    };
+    match is_summed && has_others || is_of_twins() || is_for_twins() {
+        true => Err(NotSwappable::OrderOfSum),
+        false => Ok(()),
+    }
+}
+
+/// Whether an op adds up so many tensors that their order matters.
+pub(super) fn is_long_sum(graph: &Graph, node: NodeId) -> bool {
+    graph.op(node).facts().has(Fact::OrderDepends) && graph.data_inputs(node).len() > 2
+}
+
+/// Other ops of the same kind that read the same.
+fn twins<'g>(graph: &'g Graph<'_>, node: NodeId) -> impl Iterator<Item = NodeId> + 'g {
+    let inputs: &[TensorId] = if node.index() < graph.len() { graph.data_inputs(node) } else { &[] };
+    let least_read = inputs.iter().min_by_key(|&&input| graph.uses(input).len());
+    let beside = least_read.into_iter().flat_map(|&input| graph.uses(input)).map(|reader| reader.node);
+    beside.filter(move |&other| {
+        other != node && graph.op_id(other) == graph.op_id(node) && graph.data_inputs(other) == inputs
+    })
 }
 
 /// Whether a tensor's bytes can go to the host and back, whatever comes of them meanwhile. Of constants that is all there is to ask.
@@ -102,4 +150,50 @@ fn in_host_memory(graph: &Graph, tensor: TensorId) -> bool {
     let Ok(ports) = op.output_ports(&attrs) else { return false };
     let port = ports.get(graph.output_index(tensor) as usize);
     port.is_some_and(|port| kernel.host_memory_arg(&op.outputs()[port.arg].name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Model, ReadOptions};
+    use crate::graph::ControlFlow;
+    use crate::ops::OpRegistry;
+    use crate::plan::{NotRecomputable, recomputable};
+
+    const GRAPH: &str = r#"
+        node { name: "in" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+        node { name: "read_by_two" op: "Relu" input: "in" attr { key: "T" value { type: DT_FLOAT } } }
+        node { name: "summed_alone" op: "Tanh" input: "in" attr { key: "T" value { type: DT_FLOAT } } }
+        node { name: "factor" op: "Sin" input: "in" attr { key: "T" value { type: DT_FLOAT } } }
+        node { name: "twin" op: "Mul" input: "factor" input: "summed_alone" attr { key: "T" value { type: DT_FLOAT } } }
+        node { name: "other" op: "Mul" input: "factor" input: "summed_alone" attr { key: "T" value { type: DT_FLOAT } } }
+        node { name: "alone" op: "Elu" input: "in" attr { key: "T" value { type: DT_FLOAT } } }
+        node { name: "pair" op: "AddN" input: "read_by_two" input: "alone" attr { key: "T" value { type: DT_FLOAT } } attr { key: "N" value { i: 2 } } }
+        node { name: "long" op: "AddN" input: "read_by_two" input: "twin" input: "other" attr { key: "T" value { type: DT_FLOAT } } attr { key: "N" value { i: 3 } } }
+        node { name: "fed" op: "Cos" input: "in" attr { key: "T" value { type: DT_FLOAT } } }
+        node { name: "short" op: "AddN" input: "fed" input: "fed" input: "pair" attr { key: "T" value { type: DT_FLOAT } } attr { key: "N" value { i: 3 } } }
+    "#;
+
+    #[test]
+    fn sums_keep_the_order_in_which_they_add() {
+        let model = Model::from_bytes("a graph", GRAPH.as_bytes().to_vec(), &ReadOptions::default()).unwrap();
+        let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+        let variables = RefVariables::of(&graph);
+        let node = |name: &str| graph.node_ids().find(|&node| graph.name(node) == name).unwrap();
+        let of = |name: &str| swappable(&graph, &variables, graph.outputs(node(name)).next().unwrap());
+        // Others read it too, it is one of two equal ops, or both of these read it.
+        for name in ["read_by_two", "twin", "other", "factor", "summed_alone"] {
+            assert_eq!(of(name), Err(NotSwappable::OrderOfSum), "{name}");
+        }
+        // Nobody else reads what the sum reads, though twice; two are the same in any order.
+        for name in ["fed", "pair", "alone"] {
+            assert_eq!(of(name), Ok(()), "{name}");
+        }
+        let flow = ControlFlow::of(&graph);
+        let again = |name: &str| recomputable(&graph, &flow, &variables, node(name));
+        for name in ["long", "short", "read_by_two"] {
+            assert_eq!(again(name), Err(NotRecomputable::OrderOfSum), "{name}");
+        }
+        assert!(again("pair").is_ok() && again("alone").is_ok());
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::eligible::{is_long_sum, keeps_order_of_sums};
 use crate::dtype::DataType;
 use crate::graph::{ControlFlow, FrameId, Graph, NodeId, RefVariables};
 use crate::ops::{Fact, Flow, OpRegistry};
@@ -21,6 +22,8 @@ pub enum NotRecomputable {
     RefVariable,
     /// Its definition cannot be decoded.
     Damaged,
+    /// It adds up three or more in an order that depends on who else reads them, or is read by what does.
+    OrderOfSum,
 }
 
 impl fmt::Display for NotRecomputable {
@@ -36,6 +39,9 @@ impl fmt::Display for NotRecomputable {
                 f.write_str("it takes a reference to a variable, or hands on its buffer")
             }
             NotRecomputable::Damaged => f.write_str("its definition cannot be decoded"),
+            NotRecomputable::OrderOfSum => {
+                f.write_str("a sum of three or more would add in another order the second time")
+            }
         }
     }
 }
@@ -83,6 +89,11 @@ pub fn recomputable(
         if output_type.is_ref {
             return Err(NotRecomputable::RefVariable);
         }
+    }
+    if is_long_sum(graph, node)
+        || graph.outputs(node).any(|tensor| keeps_order_of_sums(graph, tensor).is_err())
+    {
+        return Err(NotRecomputable::OrderOfSum);
     }
     match graph.outputs(node).any(|tensor| variables.is_buffer(tensor)) {
         true => Err(NotRecomputable::RefVariable),

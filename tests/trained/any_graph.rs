@@ -1,7 +1,7 @@
 //! Graphs with several train ops, moving averages, counters, random numbers, branches, loops and ops that no step runs: rewritten at random
 //! parameters and for random budgets, they do the same in real TensorFlow, whatever is fetched in which order.
 //!
-//! `LMS_GRAPHS=5000 cargo test --release --all-features --test trained any_graph` looks at more of them.
+//! `LMS_GRAPHS=5000 cargo test --release --all-features --test trained any_graph` looks at more of them, from `LMS_FIRST_GRAPH` on.
 
 use fastrand::Rng;
 use lms_testing::steps_graph::{StepsGraph, steps_graph};
@@ -27,6 +27,9 @@ use tf_lms::verify;
 /// How many graphs, unless `LMS_GRAPHS` says otherwise.
 const GRAPHS: u64 = 300;
 
+/// Graphs that did something else once: of the first, a sum of four added in another order.
+const WERE_WRONG: [u64; 1] = [2111];
+
 /// How many runs of each.
 const RUNS: usize = 12;
 
@@ -34,9 +37,10 @@ const RUNS: usize = 12;
 #[test]
 fn a_rewritten_graph_does_the_same_whatever_is_fetched() {
     let Some(tensorflow) = lms_testing::tensorflow() else { return };
-    let graphs = std::env::var("LMS_GRAPHS").ok().map_or(GRAPHS, |count| count.parse().unwrap());
+    let given = |name: &str| std::env::var(name).ok().map(|number| number.parse::<u64>().unwrap());
+    let (first, graphs) = (given("LMS_FIRST_GRAPH").unwrap_or(0), given("LMS_GRAPHS").unwrap_or(GRAPHS));
     let (mut swaps, mut orders, mut several, mut again) = (0, 0, 0, 0);
-    for seed in 0..graphs {
+    for seed in seeds(first, graphs) {
         let mut rng = Rng::with_seed(seed);
         let made = steps_graph(seed, 3 + rng.usize(..14));
         let model = Model::from_bytes("made up", made.meta_graph.clone(), &ReadOptions::default()).unwrap();
@@ -57,10 +61,18 @@ fn a_rewritten_graph_does_the_same_whatever_is_fetched() {
             assert!(expected == found, "seed {seed}: {what} differs");
         }
     }
+    if graphs < GRAPHS {
+        return;
+    }
     // All of it was there.
     let graphs = graphs as usize;
     assert!(swaps > graphs && orders > graphs / 4 && again > graphs / 20, "{swaps} {orders} {again}");
     assert!(several > graphs / 4, "{several}");
+}
+
+/// So many graphs from a first one on, behind those that once were wrong.
+fn seeds(first: u64, graphs: u64) -> impl Iterator<Item = u64> {
+    WERE_WRONG.into_iter().filter(move |_| first == 0).chain(first..first + graphs)
 }
 
 /// By thresholds, or for a part of the memory that the graph wants.

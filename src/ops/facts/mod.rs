@@ -77,6 +77,9 @@ pub enum Fact {
     /// It gives the same bits each time, and a second run of it may take less time than a copy of what it makes: on a PCIe link even
     /// convolutions do. (Their gradients do not: libraries add these up in no certain order.)
     Again,
+    /// It adds up its inputs, and the order depends on who else reads these: TensorFlow writes the sum over the first input that nobody else
+    /// reads any more, and adds the others to that one (`AddNOp`). Of three inputs or more, the last bit depends on the order.
+    OrderDepends,
     /// It has no state, and is no function of its inputs all the same.
     NoFunction,
     /// TensorFlow does not compute it before the first step, although it has no state and its inputs may be constants.

@@ -15,7 +15,7 @@ pub(super) const OPS: &[(&str, &[Fact])] = &[
     ("Acos", &[TakesOver, Shape(LikeFirst)]),
     ("Acosh", &[TakesOver, Shape(LikeFirst)]),
     ("Add", &[TakesOver, Again, Shape(Broadcast)]),
-    ("AddN", &[TakesOver, MayPassOn, Again]),
+    ("AddN", &[TakesOver, MayPassOn, Again, OrderDepends]),
     ("AddV2", &[TakesOver, Again, Shape(Broadcast)]),
     ("All", &[Resizes, MayPassOn, Shape(Reduction)]),
     ("Any", &[Resizes, MayPassOn, Shape(Reduction)]),
