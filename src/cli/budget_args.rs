@@ -13,7 +13,7 @@ use crate::plan::{Analysis, Plan};
 use crate::tune::Setup;
 
 /// Who gives fewer bytes than this without a unit, forgot the unit.
-const LEAST_WITHOUT_UNIT: u64 = 1 << 20;
+const LEAST_WITHOUT_UNIT: u64 = 1 << 10;
 
 /// How much memory there is, and how fast the machine is.
 #[derive(Debug, Clone, Args)]
