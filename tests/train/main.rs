@@ -11,6 +11,7 @@ mod grappler;
 mod host;
 mod link;
 mod plans;
+mod reports;
 mod signatures;
 mod sweep;
 mod weights;

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 
 use serde::Serialize;
-use tf_lms::cli::Size;
+use tf_lms::cli::{Page, Size};
 use tf_lms::train::{GrapplerMemory, HostMemory, Percentiles, examples, points};
 
 use crate::args::Args;
@@ -167,70 +167,64 @@ impl Display for Report {
             (false, Some(_)) => "rewritten by Grappler",
             (false, None) => "as it is",
         };
-        writeln!(f, "{}, {what}, on {}", self.model, self.device)?;
+        let mut page = Page::titled(format_args!("{}, {what}, on {}", self.model, self.device));
         let end = if self.interrupted { ", interrupted" } else { "" };
-        row(f, "steps", format_args!("{} measured after {} to warm up{end}", self.steps, self.warmup))?;
+        page.row("steps", format_args!("{} measured after {} to warm up{end}", self.steps, self.warmup));
         if let (Some(first), Some(last)) = (self.losses.first(), self.losses.last()) {
-            row(f, "loss", format_args!("{first} at the start, {last} at the end"))?;
+            page.row("loss", format_args!("{first} at the start, {last} at the end"));
         }
         if let Some(rates) = &self.rates {
             let examples = rates.examples_per_second.map(|rate| format!(", {rate:.2} examples/s"));
             let points = rates.mega_points_per_second.zip(rates.points);
             let points = points.map(|(rate, unit)| format!(", {rate:.4} mega{unit}/s")).unwrap_or_default();
             let examples = examples.unwrap_or_default();
-            row(f, "rate", format_args!("{:.2} steps/s{examples}{points}", rates.steps_per_second))?;
+            page.row("rate", format_args!("{:.2} steps/s{examples}{points}", rates.steps_per_second));
         }
         if let Some(spread) = &self.step_seconds {
             let [p10, median, p90, p99] =
                 [spread.p10, spread.median, spread.p90, spread.p99].map(|s| s * 1e3);
-            row(f, "step", format_args!("{median:.1} ms; p10 {p10:.1}, p90 {p90:.1}, p99 {p99:.1}"))?;
+            page.row("step", format_args!("{median:.1} ms; p10 {p10:.1}, p90 {p90:.1}, p99 {p99:.1}"));
         }
         if let (Some(peak), Some(kind)) = (self.memory.peak_bytes, self.memory.peak_is) {
             let limit =
                 self.memory.limit_bytes.map(|limit| format!(" of {}", Size(limit))).unwrap_or_default();
-            row(f, "peak", format_args!("{}{limit} ({kind})", Size(peak)))?;
+            page.row("peak", format_args!("{}{limit} ({kind})", Size(peak)));
         }
         if let Some(host) = &self.memory.host {
             let last = host.last_step_bytes.map(|bytes| format!(", {} in the last step", Size(bytes)));
-            row(
-                f,
+            page.row(
                 "host memory",
                 format_args!("{} at most{}", Size(host.peak_bytes), last.unwrap_or_default()),
-            )?;
+            );
         }
         if let Some(Traffic { bytes_out, bytes_in }) = self.traffic {
-            row(f, "copied in a step", format_args!("{} out, {} in", Size(bytes_out), Size(bytes_in)))?;
+            page.row("copied in a step", format_args!("{} out, {} in", Size(bytes_out), Size(bytes_in)));
         }
         if let Some(plan) = &self.plan {
             let (out, back) = (Size(plan.bytes_out), Size(plan.bytes_in));
-            row(f, "planned", format_args!("{out} out of {} tensors, {back} in", plan.swapouts))?;
+            page.row("planned", format_args!("{out} out of {} tensors, {back} in", plan.swapouts));
             if plan.unknown_sizes > 0 {
-                row(f, "", format_args!("and {} tensors of unknown size", plan.unknown_sizes))?;
+                page.row("", format_args!("and {} tensors of unknown size", plan.unknown_sizes));
             }
             if let Some(kept) = self.swapins_kept {
-                row(f, "swaps that ran", format_args!("{kept} of {}", plan.swapins))?;
+                page.row("swaps that ran", format_args!("{kept} of {}", plan.swapins));
             }
         }
         if let Some(Reduced { collectives, bytes, .. }) = self.reduced {
-            row(f, "reduced in a step", format_args!("{} by {collectives} collectives", Size(bytes)))?;
+            page.row("reduced in a step", format_args!("{} by {collectives} collectives", Size(bytes)));
         }
         if let Some(reducing) = &self.reducing {
-            row(f, "waited for reduces", reducing)?;
+            page.row("waited for reduces", reducing);
         }
         if let Some(busy) = &self.busy {
             let [kernels, copies, both] = [busy.kernels, busy.copies, busy.both].map(|seconds| seconds * 1e3);
-            row(
-                f,
+            page.row(
                 "busy in a step",
                 format_args!("kernels {kernels:.1} ms, copies {copies:.1} ms, both {both:.1} ms"),
-            )?;
+            );
         }
-        self.gpus.iter().try_for_each(|gpu| row(f, &format!("GPU {}", gpu.gpu), gpu))?;
-        self.saved.iter().try_for_each(|saved| row(f, "checkpoint", saved))
+        self.gpus.iter().for_each(|gpu| page.row(&format!("GPU {}", gpu.gpu), gpu));
+        self.saved.iter().for_each(|saved| page.row("checkpoint", saved));
+        page.fmt(f)
     }
-}
-
-/// One line: what, and how it is.
-fn row(f: &mut fmt::Formatter<'_>, label: &str, value: impl Display) -> fmt::Result {
-    writeln!(f, "  {label:<21}{value}")
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tf_lms::cli::{Failure, Size};
+use tf_lms::cli::{Failure, Page, Size};
 use tf_lms::train::{Checkpoint, whole};
 
 use crate::again::{self, Flags};
@@ -354,58 +354,61 @@ impl Together {
 
 impl Display for Together {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut row = |label: &str, value: &dyn Display| writeln!(f, "  {label:<21}{value}");
-        let name = self.model.as_deref().unwrap_or("the model");
-        row_of(&mut row, self, name)
+        let mut page = Page::default();
+        self.tell(&mut page);
+        page.fmt(f)
     }
 }
 
-fn row_of(row: &mut dyn FnMut(&str, &dyn Display) -> fmt::Result, all: &Together, name: &str) -> fmt::Result {
-    row("model", &format_args!("{name}, on {}", count_of_workers(all.workers)))?;
-    if all.restarts > 0 {
-        row("begun again", &format_args!("{} times", all.restarts))?;
-    }
-    if !all.left_out.is_empty() {
-        let numbers: Vec<String> = all.left_out.iter().map(usize::to_string).collect();
-        row("left out", &format_args!("worker {}", numbers.join(", ")))?;
-    }
-    if let Some(losses) = all.losses.as_ref().and_then(Value::as_array)
-        && let (Some(first), Some(last)) = (losses.first(), losses.last())
-    {
-        row("loss", &format_args!("{first} at the start, {last} at the end"))?;
-    }
-    if let Some(steps) = all.steps_per_second {
-        let examples =
-            all.examples_per_second.map(|rate| format!(", {rate:.2} examples/s")).unwrap_or_default();
-        row("rate", &format_args!("{steps:.2} steps/s{examples}"))?;
-    }
-    if let Some(scaling) = &all.scaling {
-        let of_all = scaling.efficiency * 100.0;
-        row(
-            "scaling against one",
-            &format_args!("{:.2} times its rate, {of_all:.1}% of {} times", scaling.times, all.workers),
-        )?;
-        row("one alone", &scaling.one)?;
-    }
-    if let Some(bytes) = all.reduced_bytes {
-        row("reduced in a step", &format_args!("{} by each", Size(bytes)))?;
-    }
-    for (rank, report) in all.each.iter().enumerate() {
-        let examples = report["rates"]["examples_per_second"].as_f64();
-        let peak = report["memory"]["peak_bytes"].as_u64();
-        let copied = ["bytes_out", "bytes_in"].map(|way| report["traffic"][way].as_u64());
-        let mut parts = Vec::new();
-        parts.extend(examples.map(|rate| format!("{rate:.2} examples/s")));
-        parts.extend(peak.map(|peak| format!("peak {}", Size(peak))));
-        if let [Some(out), Some(back)] = copied {
-            parts.push(format!("copied {} out, {} in", Size(out), Size(back)));
+impl Together {
+    /// What all did, and then each.
+    fn tell(&self, page: &mut Page) {
+        let name = self.model.as_deref().unwrap_or("the model");
+        page.row("model", format_args!("{name}, on {}", count_of_workers(self.workers)));
+        if self.restarts > 0 {
+            page.row("begun again", format_args!("{} times", self.restarts));
         }
-        row(&format!("worker {rank}"), &parts.join("; "))?;
-        let reducing = Reducing::deserialize(&report["reducing"]);
-        reducing.iter().try_for_each(|reducing| row("  waited for reduces", reducing))?;
+        if !self.left_out.is_empty() {
+            let numbers: Vec<String> = self.left_out.iter().map(usize::to_string).collect();
+            page.row("left out", format_args!("worker {}", numbers.join(", ")));
+        }
+        if let Some(losses) = self.losses.as_ref().and_then(Value::as_array)
+            && let (Some(first), Some(last)) = (losses.first(), losses.last())
+        {
+            page.row("loss", format_args!("{first} at the start, {last} at the end"));
+        }
+        if let Some(steps) = self.steps_per_second {
+            let examples =
+                self.examples_per_second.map(|rate| format!(", {rate:.2} examples/s")).unwrap_or_default();
+            page.row("rate", format_args!("{steps:.2} steps/s{examples}"));
+        }
+        if let Some(scaling) = &self.scaling {
+            let of_all = scaling.efficiency * 100.0;
+            page.row(
+                "scaling against one",
+                format_args!("{:.2} times its rate, {of_all:.1}% of {} times", scaling.times, self.workers),
+            );
+            page.row("one alone", scaling.one);
+        }
+        if let Some(bytes) = self.reduced_bytes {
+            page.row("reduced in a step", format_args!("{} by each", Size(bytes)));
+        }
+        for (rank, report) in self.each.iter().enumerate() {
+            let examples = report["rates"]["examples_per_second"].as_f64();
+            let peak = report["memory"]["peak_bytes"].as_u64();
+            let copied = ["bytes_out", "bytes_in"].map(|way| report["traffic"][way].as_u64());
+            let mut parts = Vec::new();
+            parts.extend(examples.map(|rate| format!("{rate:.2} examples/s")));
+            parts.extend(peak.map(|peak| format!("peak {}", Size(peak))));
+            if let [Some(out), Some(back)] = copied {
+                parts.push(format!("copied {} out, {} in", Size(out), Size(back)));
+            }
+            page.row(&format!("worker {rank}"), parts.join("; "));
+            let reducing = Reducing::deserialize(&report["reducing"]);
+            reducing.iter().for_each(|reducing| page.row("  waited for reduces", reducing));
+        }
+        if let Some(saved) = self.saved.as_ref().and_then(Value::as_str) {
+            page.row("checkpoint", saved);
+        }
     }
-    if let Some(saved) = all.saved.as_ref().and_then(Value::as_str) {
-        row("checkpoint", &saved)?;
-    }
-    Ok(())
 }
