@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Display, Write};
 
+use crate::size::Size;
+
 /// How wide the names of rows are.
 const NAMES: usize = 20;
 
@@ -50,11 +52,9 @@ impl Page {
         self.put(format_args!("    {name:<width$} {value}\n"));
     }
 
-    /// So much of the row before it is this.
-    pub fn amount(&mut self, amount: impl Display, of: impl Display) {
+    /// So many bytes of the row before it are this.
+    pub fn amount(&mut self, amount: Size, of: impl Display) {
         let width = NAMES - INDENT;
-        // What pads is text; a size by itself does not.
-        let amount = amount.to_string();
         self.put(format_args!("    {amount:>width$} {of}\n"));
     }
 
@@ -119,10 +119,10 @@ mod tests {
         let mut page = Page::titled("graph.pb: fits");
         page.row("peak", "1 GiB");
         page.part("where", "at the end");
-        page.amount("12 KiB", "Relu:0");
+        page.amount(Size(12 << 10), "Relu:0");
         page.row_if_any("host", None::<&str>);
         page.row("a name that is longer than its column", 3);
-        let text = "graph.pb: fits\n  peak                 1 GiB\n    where              at the end\n                12 KiB Relu:0\n  a name that is longer than its column 3\n";
+        let text = "graph.pb: fits\n  peak                 1 GiB\n    where              at the end\n             12.00 KiB Relu:0\n  a name that is longer than its column 3\n";
         assert_eq!(page.to_string(), text);
     }
 

@@ -17,7 +17,7 @@ pub struct Checkpoint {
 }
 
 /// The step in a checkpoint's name, `PREFIX-STEP`.
-pub fn checkpoint_step(prefix: &Path) -> Option<u64> {
+fn checkpoint_step(prefix: &Path) -> Option<u64> {
     prefix.file_name()?.to_str()?.rsplit_once('-')?.1.parse().ok()
 }
 
@@ -30,6 +30,20 @@ pub fn checkpoint_step(prefix: &Path) -> Option<u64> {
 /// If the folder cannot be read.
 pub fn newest(folder: &Path) -> io::Result<Option<Checkpoint>> {
     Ok(whole(folder)?.pop())
+}
+
+/// The whole checkpoint of this prefix, `PREFIX-STEP`; none if there is none.
+///
+/// # Errors
+///
+/// If its folder is there and cannot be read.
+pub fn checkpoint_at(prefix: &Path) -> io::Result<Option<Checkpoint>> {
+    let folder = prefix.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    match whole(folder) {
+        Ok(all) => Ok(all.into_iter().find(|found| found.prefix.file_name() == prefix.file_name())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// All whole checkpoints `PREFIX-STEP` in a folder, by their steps.
@@ -94,5 +108,8 @@ mod tests {
         let steps: Vec<u64> = whole(folder.path()).unwrap().iter().map(|one| one.step).collect();
         assert_eq!(steps, [9, 10]);
         assert!(newest(&folder.path().join("none")).is_err());
+        let step_at = |name: &str| checkpoint_at(&folder.path().join(name)).unwrap().map(|found| found.step);
+        // One whose data are not whole is none, nor one in a folder that is not there.
+        assert_eq!((step_at("m-9"), step_at("m-13"), step_at("none/m-9")), (Some(9), None, None));
     }
 }

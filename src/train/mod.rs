@@ -31,7 +31,7 @@ mod stats;
 mod worker_graph;
 
 pub use called::CalledStep;
-pub use checkpoints::{Checkpoint, checkpoint_step, newest, whole};
+pub use checkpoints::{Checkpoint, checkpoint_at, newest, whole};
 pub use cluster::{Cluster, ClusterError};
 pub use device::{DeviceChoice, ParseDeviceError};
 pub use digest::digest;

@@ -33,8 +33,6 @@ pub struct Abilities {
     pub plans_without_budget: bool,
     /// It needs to know which ops a step runs.
     pub needs_step: bool,
-    /// It has ops run a second time.
-    pub recomputes: bool,
     /// It keeps weights on the host where it is allowed to.
     pub swaps_weights: bool,
     /// It can be told TFLMSv2's thresholds where no budget is given.
@@ -77,7 +75,6 @@ impl Description {
             can: Abilities {
                 plans_without_budget: false,
                 needs_step: false,
-                recomputes: false,
                 swaps_weights: false,
                 takes_thresholds: false,
                 swaps_whole_tensors: false,

@@ -191,6 +191,10 @@ fn a_worker_that_never_comes_is_named() {
     assert!(said.contains(&format!("worker 1 ({other}) is gone, or never came")), "{said}");
 }
 
+/// How graphs of the zoo are trained here: the same bits each time.
+const ON_CPU: [&str; 8] =
+    ["--device", "cpu", "--feed", "labels=randint:0:10", "--batch-size", "8", "--threads", "1"];
+
 /// Killed in its midst and begun again from the last checkpoint, a training ends with the bits of one that was not. The graph draws no
 /// random numbers: these would begin anew.
 #[test]
@@ -200,17 +204,7 @@ fn a_training_that_was_begun_again_ends_as_an_unbroken_one() {
         return;
     }
     let model = graphs.path().join("clip_global.meta").display().to_string();
-    let base = [
-        model.as_str(),
-        "--device",
-        "cpu",
-        "--feed",
-        "labels=randint:0:10",
-        "--batch-size",
-        "8",
-        "--threads",
-        "1",
-    ];
+    let base = [&[model.as_str()], &ON_CPU[..]].concat();
     let all = ["--warmup", "0", "--steps", "1500", "--workers", "2", "--worker-timeout", "20", "--json"];
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("m").display().to_string();
@@ -245,17 +239,7 @@ fn the_others_go_on_without_the_worker_that_failed() {
         return;
     }
     let model = graphs.path().join("momentum.meta").display().to_string();
-    let base = [
-        model.as_str(),
-        "--device",
-        "cpu",
-        "--feed",
-        "labels=randint:0:10",
-        "--batch-size",
-        "8",
-        "--threads",
-        "1",
-    ];
+    let base = [&[model.as_str()], &ON_CPU[..]].concat();
     let all = ["--warmup", "0", "--steps", "600", "--worker-timeout", "20", "--json"];
     let folder = tempfile::tempdir().unwrap();
     let in_folder = |name: &str| folder.path().join(name);

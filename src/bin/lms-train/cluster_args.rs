@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Args;
 use tf_lms::cli::Failure;
-use tf_lms::train::{Cluster, Timeouts, checkpoint_step, newest};
+use tf_lms::train::{Checkpoint, Cluster, Timeouts, checkpoint_at, newest};
 
 /// Together with whom to train.
 #[derive(Debug, Clone, Args)]
@@ -104,19 +104,9 @@ impl ClusterArgs {
     /// Finds the checkpoint to go on from; only worker 0 reads it, and gives it to the others.
     pub fn go_on(&mut self, all_steps: u64, restore: &mut Option<PathBuf>) -> anyhow::Result<()> {
         let Some(folder) = &self.resume else { return Ok(()) };
-        let found = match folder.is_dir() {
-            true => {
-                let found = newest(folder).with_context(|| folder.display().to_string())?;
-                found.map(|checkpoint| (checkpoint.prefix, checkpoint.step))
-            }
-            false => {
-                let mut index = folder.clone().into_os_string();
-                index.push(".index");
-                let is_there = PathBuf::from(index).is_file();
-                checkpoint_step(folder).filter(|_| is_there).map(|step| (folder.clone(), step))
-            }
-        };
-        let Some((prefix, step)) = found else { return Ok(()) };
+        let found = if folder.is_dir() { newest(folder) } else { checkpoint_at(folder) };
+        let found = found.with_context(|| folder.display().to_string())?;
+        let Some(Checkpoint { prefix, step, .. }) = found else { return Ok(()) };
         if step >= all_steps {
             bail!(
                 "{}: is of step {step}, and {all_steps} were to be trained: give more --steps",

@@ -405,7 +405,7 @@ impl Together {
             }
             page.row(&format!("worker {rank}"), parts.join("; "));
             let reducing = Reducing::deserialize(&report["reducing"]);
-            reducing.iter().for_each(|reducing| page.row("  waited for reduces", reducing));
+            reducing.iter().for_each(|reducing| page.part("waited for reduces", reducing));
         }
         if let Some(saved) = self.saved.as_ref().and_then(Value::as_str) {
             page.row("checkpoint", saved);

@@ -274,9 +274,9 @@ impl Report {
         page.row("rate", format_args!("{rate:.2} {unit} of all, {each:.2} of each"));
         page.row("efficiency", format_args!("{:.1}% of one worker's rate", asked.efficiency * 100.0));
         page.row("limited by", asked.prediction.limit.name());
+        page.heading("step without");
         for without in &asked.prediction.without {
-            let name = format!("without {}", without.limit.name());
-            page.part(&format!("{name:<25}"), milliseconds(without.step_seconds));
+            page.part(without.limit.name(), milliseconds(without.step_seconds));
         }
     }
 

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use tf_lms::cli::interrupt;
+use tf_lms::cli::{interrupt, milliseconds};
 use tf_lms::tune::Progress;
 
 use crate::args::Args;
@@ -35,7 +35,7 @@ impl Waiting {
                     }
                     let best = progress.best_step_seconds();
                     bar.set_message(best.map_or("no plan yet".to_string(), |seconds| {
-                        format!("best plan: {:.1} ms a step; Ctrl-C takes it", seconds * 1e3)
+                        format!("best plan: {} a step; Ctrl-C takes it", milliseconds(seconds))
                     }));
                     bar.tick();
                     thread::park_timeout(TICK);

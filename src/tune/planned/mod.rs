@@ -68,7 +68,6 @@ pub static DESCRIPTION: Description = Description {
     about: "Computes what leaves when, what returns when, and what is recomputed",
     can: Abilities {
         needs_step: true,
-        recomputes: true,
         swaps_weights: true,
         swaps_whole_tensors: true,
         ..Description::named(NAME).can
