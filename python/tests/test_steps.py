@@ -127,6 +127,13 @@ def test_ops_that_name_functions_keep_them():
     x = tf.reshape(tf.range(2.0**18), [512, 512]) * 1e-5
     assert (lms(x).numpy() == tf.function(step)(x).numpy()).all()
     assert lms.report.changed
+    # This process knows all functions anyway; whoever saves the step has only what is in its graph.
+    [(_, [planned])] = lms._planned.values()
+    library = planned.concrete.graph.as_graph_def().library
+    named = {function.signature.name for function in library.function}
+    ops = [node for node in planned.concrete.graph.as_graph_def().node if any(attr.HasField("func") for attr in node.attr.values())]
+    assert ops
+    assert all(attr.func.name in named for node in ops for attr in node.attr.values() if attr.HasField("func"))
 
 
 def test_it_is_called_like_the_original():
