@@ -16,7 +16,10 @@ use crate::args::Args;
 use crate::listen;
 
 /// The exit status of a worker that ended because of another one.
-const OTHER_WORKER: i32 = 4;
+pub const OTHER_WORKER: i32 = 4;
+
+/// What is said of a worker that is there and does nothing.
+pub const HANGS: &str = "hangs: it listens, and does not answer";
 
 /// A worker with its server.
 pub struct Workers {
@@ -95,9 +98,7 @@ impl Workers {
             .zip(&found)
             .filter_map(|((rank, address), presence)| match presence {
                 Presence::Answers => None,
-                Presence::Silent => {
-                    Some(format!("worker {rank} ({address}) hangs: it listens, and does not answer"))
-                }
+                Presence::Silent => Some(format!("worker {rank} ({address}) {HANGS}")),
                 Presence::Gone => Some(format!("worker {rank} ({address}) is gone, or never came")),
             })
             .collect();
