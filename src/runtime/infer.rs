@@ -2,9 +2,8 @@
 
 use std::collections::HashSet;
 
-use tensorflow::{ImportGraphDefOptions, Output};
-
 use super::load::TensorFlow;
+use super::raw::RawGraph;
 use super::status::Status;
 use crate::format::{FormatError, Model};
 use crate::graph::{Graph, NodeId};
@@ -66,7 +65,7 @@ pub fn infer_shapes(
     let placeholders = given.resolve(graph)?;
     let mut shapes = Shapes::declared(graph);
     placeholders.apply(graph, &mut shapes);
-    match import(&placeholders.graph_def(model, Declared::Current)) {
+    match RawGraph::import(tensorflow, &placeholders.graph_def(model, Declared::Current)) {
         Ok(imported) => {
             shapes.refine(graph, ask(&imported, graph).map_err(|status| refused(tensorflow, status))?)?;
             Ok(shapes)
@@ -75,23 +74,13 @@ pub fn infer_shapes(
     }
 }
 
-fn import(graph_def: &[u8]) -> Result<tensorflow::Graph, Status> {
-    let mut graph = tensorflow::Graph::new();
-    graph.import_graph_def(graph_def, &ImportGraphDefOptions::new())?;
-    Ok(graph)
-}
-
 /// The shapes of all tensors of an imported graph.
-fn ask(imported: &tensorflow::Graph, graph: &Graph) -> Result<Shapes, Status> {
+fn ask(imported: &RawGraph, graph: &Graph) -> Result<Shapes, Status> {
     let mut shapes = Shapes::unknown(graph);
     for node in graph.node_ids() {
-        let Ok(Some(operation)) = imported.operation_by_name(graph.name(node)) else { continue };
-        let outputs = graph.outputs(node).take(operation.num_outputs());
-        for (index, tensor) in (0..).zip(outputs) {
-            let shape = imported.tensor_shape(Output { operation: operation.clone(), index })?;
-            let dimensions: Option<Vec<Option<i64>>> = shape.into();
-            let sizes = dimensions.map(|sizes| sizes.into_iter().map(|size| size.unwrap_or(-1)).collect());
-            shapes.set(tensor, sizes);
+        let Some(operation) = imported.operation(graph.name(node)) else { continue };
+        for (index, tensor) in (0..imported.outputs(operation)).zip(graph.outputs(node)) {
+            shapes.set(tensor, imported.shape(operation, index)?);
         }
     }
     Ok(shapes)
@@ -110,7 +99,7 @@ fn explain(
     mut declared: Shapes,
     status: Status,
 ) -> InferError {
-    if let Ok(imported) = import(&placeholders.graph_def(model, Declared::Nothing)) {
+    if let Ok(imported) = RawGraph::import(tensorflow, &placeholders.graph_def(model, Declared::Nothing)) {
         return match ask(&imported, graph) {
             Ok(inferred) => match declared.refine(graph, inferred) {
                 Err(contradiction) => contradiction.into(),
@@ -134,14 +123,14 @@ fn unknown_op(
 ) -> Result<Option<InferError>, InferError> {
     let functions: HashSet<String> =
         model.functions()?.into_iter().map(|function| function.signature.name).collect();
-    let empty = tensorflow::Graph::new();
+    let empty = RawGraph::new(tensorflow);
     let mut seen = HashSet::new();
     let unknown: Vec<NodeId> = graph
         .node_ids()
         .filter(|&node| seen.insert(graph.op_id(node)))
         .filter(|&node| {
             let op = graph.op(node).name();
-            !functions.contains(op) && empty.get_op_def(op).is_err()
+            !functions.contains(op) && !empty.knows_op(op)
         })
         .collect();
     Ok(unknown.first().map(|&node| InferError::UnknownOp {

@@ -1,7 +1,7 @@
 //! Loading TensorFlow, once in a process.
 //!
-//! The `tensorflow` crate finds its library only by the name `libtensorflow.so`, which Python's package does not have. So
-//! the library is loaded from where it is, and then the crate is given a link of that name to the same file: the dynamic
+//! The bindings find their library only by the name `libtensorflow.so`, which Python's package does not have. So
+//! the library is loaded from where it is, and then they are given a link of that name to the same file: the dynamic
 //! linker sees that it is loaded already.
 
 use std::env;
@@ -21,28 +21,6 @@ use super::status::{Code, Status};
 
 /// The oldest TensorFlow that has all that is used here, as major and minor version.
 pub const MINIMUM_VERSION: (u32, u32) = (2, 5);
-
-/// The functions that the crate calls for us. It panics when one is missing, so they are looked up before it is asked for anything.
-const FUNCTIONS: [&str; 18] = [
-    "TF_NewStatus",
-    "TF_DeleteStatus",
-    "TF_SetStatus",
-    "TF_GetCode",
-    "TF_Message",
-    "TF_NewBuffer",
-    "TF_NewBufferFromString",
-    "TF_DeleteBuffer",
-    "TF_NewGraph",
-    "TF_DeleteGraph",
-    "TF_NewImportGraphDefOptions",
-    "TF_DeleteImportGraphDefOptions",
-    "TF_GraphImportGraphDef",
-    "TF_GraphOperationByName",
-    "TF_OperationNumOutputs",
-    "TF_GraphGetTensorNumDims",
-    "TF_GraphGetTensorShape",
-    "TF_GraphGetOpDef",
-];
 
 /// The TensorFlow of this process.
 #[derive(Debug)]
@@ -160,7 +138,7 @@ fn search(places: impl Iterator<Item = find::Place>) -> Result<TensorFlow, Runti
     Err(RuntimeError::Absent { looked_at })
 }
 
-/// Loads a library and gives it to the crate.
+/// Loads a library and gives it to the bindings.
 fn load(path: &Path) -> Result<TensorFlow, RuntimeError> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let link_directory = tempfile::Builder::new().prefix("tf-lms-").tempdir();
@@ -176,7 +154,8 @@ fn load(path: &Path) -> Result<TensorFlow, RuntimeError> {
         false => without_stderr(|| dynamic_library(&path))?,
     };
     let (version, functions) = check(&path, library)?;
-    tensorflow::library::load().map_err(|reason| RuntimeError::NotLoadable { path: path.clone(), reason })?;
+    tensorflow_sys_runtime::load()
+        .map_err(|reason| RuntimeError::NotLoadable { path: path.clone(), reason })?;
     Ok(TensorFlow { path, version, functions })
 }
 
@@ -196,7 +175,7 @@ fn without_stderr<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Tells the crate where its link is, and TensorFlow to keep its chatter to itself.
+/// Tells the bindings where their link is, and TensorFlow to keep its chatter to itself.
 fn prepare_environment(link_directory: &Path, speaks: bool) {
     const LOG_LEVEL: &str = "TF_CPP_MIN_LOG_LEVEL";
     const EVERYTHING: &str = "0";
@@ -243,7 +222,7 @@ fn check(path: &Path, library: &'static Library) -> Result<(String, Functions), 
     if release(&version).is_some_and(|release| release < MINIMUM_VERSION) {
         return Err(RuntimeError::TooOld { path: path.to_path_buf(), version });
     }
-    for symbol in FUNCTIONS.into_iter().chain(raw::FUNCTIONS) {
+    for symbol in raw::FUNCTIONS {
         // SAFETY: it is only looked for, not called.
         let found: Result<Symbol<unsafe extern "C" fn()>, _> = unsafe { library.get(symbol) };
         found.map_err(|_| missing(symbol, Some(&version)))?;

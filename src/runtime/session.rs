@@ -157,7 +157,7 @@ impl Session {
     }
 
     fn operation(&self, operation: &str, name: &str) -> Result<Operation, SessionError> {
-        let found = self.raw.operation(operation);
+        let found = self.raw.graph().operation(operation);
         found.ok_or_else(|| SessionError::NoSuchOperation { name: name.to_string() })
     }
 
@@ -167,7 +167,7 @@ impl Session {
             None => (name, Some(0)),
         };
         let operation = self.operation(operation, name)?;
-        let outputs = self.raw.outputs(operation);
+        let outputs = self.raw.graph().outputs(operation);
         match index {
             Some(index) if (0..outputs).contains(&index) => Ok((operation, index)),
             _ => Err(SessionError::NoSuchOutput { name: name.to_string(), outputs: outputs.max(0) as usize }),

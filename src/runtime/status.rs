@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Declares the codes from one list of `Variant = number, name`. The variants are called as the crate calls them.
+/// Declares the codes from one list of `Variant = number, name`.
 macro_rules! codes {
     ($($variant:ident = $number:literal, $name:literal;)*) => {
         /// Why a call failed, as TensorFlow classes it.
@@ -30,15 +30,6 @@ macro_rules! codes {
                 match self {
                     $(Code::$variant => Some($name),)*
                     Code::Other(_) => None,
-                }
-            }
-        }
-
-        impl From<tensorflow::Code> for Code {
-            fn from(code: tensorflow::Code) -> Code {
-                match code {
-                    $(tensorflow::Code::$variant => Code::$variant,)*
-                    tensorflow::Code::UnrecognizedEnumValue(number) => Code::Other(number),
                 }
             }
         }
@@ -89,14 +80,5 @@ impl Status {
     /// Whether memory ran out, on a device or on the host.
     pub fn is_out_of_memory(&self) -> bool {
         self.code == Code::ResourceExhausted
-    }
-}
-
-impl From<tensorflow::Status> for Status {
-    fn from(status: tensorflow::Status) -> Status {
-        let text = status.to_string();
-        // The crate prints its own name of the code before the message.
-        let message = text.strip_prefix(&format!("{}: ", status.code())).unwrap_or(&text).to_string();
-        Status { code: status.code().into(), message }
     }
 }
