@@ -1,6 +1,7 @@
 //! Running a graph.
 
 use std::ffi::{CString, c_int};
+use std::time::Duration;
 
 use prost::Message;
 
@@ -204,7 +205,19 @@ impl Step<'_> {
     ///
     /// If the step fails.
     pub fn run(&self, feeds: &[&Feed]) -> Result<Vec<Tensor>, SessionError> {
-        self.call(feeds, None).map(|(fetched, _)| fetched)
+        self.call(feeds, None, false).map(|(fetched, _)| fetched)
+    }
+
+    /// As [`Step::run`], and gives up after this time.
+    ///
+    /// # Errors
+    ///
+    /// If the step fails, or takes longer: [`Code::DeadlineExceeded`](super::Code::DeadlineExceeded).
+    pub fn run_within(&self, feeds: &[&Feed], limit: Duration) -> Result<Vec<Tensor>, SessionError> {
+        // No limit at all is 0 there.
+        let timeout_in_ms = i64::try_from(limit.as_millis()).unwrap_or(i64::MAX).max(1);
+        let options = RunOptions { timeout_in_ms, ..RunOptions::default() };
+        self.call(feeds, Some(&options.encode_to_vec()), false).map(|(fetched, _)| fetched)
     }
 
     /// As [`Step::run`], and records what the options ask for: partition graphs, step statistics, ….
@@ -213,17 +226,22 @@ impl Step<'_> {
     ///
     /// If the step fails.
     pub fn run_with(&self, feeds: &[&Feed], options: &RunOptions) -> Result<Outcome, SessionError> {
-        let (fetched, metadata) = self.call(feeds, Some(&options.encode_to_vec()))?;
+        let (fetched, metadata) = self.call(feeds, Some(&options.encode_to_vec()), true)?;
         Ok(Outcome { fetched, metadata: RunMetadata::decode(metadata.as_slice())? })
     }
 
-    fn call(&self, feeds: &[&Feed], options: Option<&[u8]>) -> Result<(Vec<Tensor>, Vec<u8>), SessionError> {
+    fn call(
+        &self,
+        feeds: &[&Feed],
+        options: Option<&[u8]>,
+        recorded: bool,
+    ) -> Result<(Vec<Tensor>, Vec<u8>), SessionError> {
         let (expected, given) = (self.raw.feeds.len(), feeds.len());
         if expected != given {
             return Err(SessionError::FeedCount { expected, given });
         }
         let feeds: Vec<_> = feeds.iter().map(|feed| &feed.raw).collect();
         let functions = self.session.tensorflow.functions();
-        self.session.raw.run(functions, &self.raw, &feeds, options).map_err(SessionError::Run)
+        self.session.raw.run(functions, &self.raw, &feeds, options, recorded).map_err(SessionError::Run)
     }
 }

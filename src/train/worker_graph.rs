@@ -1,10 +1,11 @@
 //! A graph as a worker's server takes it.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use prost::Message;
 
-use crate::plan::BROADCAST;
+use crate::plan::BARRIER;
 use crate::proto::tensorflow::attr_value::Value;
 use crate::proto::tensorflow::{AttrValue, GraphDef};
 
@@ -13,11 +14,21 @@ use crate::proto::tensorflow::{AttrValue, GraphDef};
 pub struct Timeouts {
     /// In a step.
     pub step: f64,
-    /// In the broadcast, which is the first thing that all do together.
+    /// In the broadcast, which is the first thing that all do together, and in the first step, for which TensorFlow prepares the graph.
     pub start: f64,
 }
 
+impl Timeouts {
+    /// How long a step may take when the longest before took so many seconds; none for the first, whose collectives have their own
+    /// timeout.
+    pub fn of_step(&self, longest_seconds: Option<f64>) -> Option<Duration> {
+        Duration::try_from_secs_f64(self.step + longest_seconds?).ok()
+    }
+}
+
 /// The graph with these timeouts in its collectives, and without the devices of what saves and restores variables.
+///
+/// A collective has one timeout for all steps, the longer one: a step with a shorter one is run with that.
 ///
 /// A server places all of a graph, not only what is run. What names the CPU and takes a variable of no device would drag the variable
 /// there, with all that reads it.
@@ -32,7 +43,7 @@ pub fn for_worker(content: &[u8], timeouts: Timeouts) -> Result<Vec<u8>, prost::
     let free: HashSet<String> = free.map(|node| node.name.clone()).collect();
     for node in &mut graph.node {
         if node.op.starts_with("Collective") {
-            let seconds = if node.name.starts_with(BROADCAST) { timeouts.start } else { timeouts.step };
+            let seconds = if node.name.starts_with(BARRIER) { timeouts.step } else { timeouts.start };
             let value = AttrValue { value: Some(Value::F(seconds as f32)) };
             node.attr.insert("timeout_seconds".to_string(), value);
         }
@@ -47,4 +58,18 @@ pub fn for_worker(content: &[u8], timeouts: Timeouts) -> Result<Vec<u8>, prost::
         }
     }
     Ok(graph.encode_to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_may_be_as_long_as_the_longest_and_a_little_longer() {
+        let timeouts = Timeouts { step: 60.0, start: 120.0 };
+        assert_eq!(timeouts.of_step(None), None);
+        assert_eq!(timeouts.of_step(Some(1.5)), Some(Duration::from_millis(61_500)));
+        // For ever is no time.
+        assert_eq!(Timeouts { step: 1e300, start: 1e300 }.of_step(Some(1.0)), None);
+    }
 }

@@ -1,7 +1,7 @@
 //! What is reported of several workers.
 
 use std::net::TcpListener;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
@@ -37,23 +37,28 @@ fn the_rate_of_all_is_compared_with_one_workers() {
     assert!(without.get("scaling").is_none(), "{without}");
 }
 
+/// Two workers, the second of which waits so many seconds before each step.
+fn with_one_slow(flags: &[&str], seconds: f64) -> [Output; 2] {
+    let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let cluster = format!("{},{}", free(), free());
+    let pause = seconds.to_string();
+    let workers = ["0", "1"].map(|rank| {
+        let mut flags = [flags, &["--cluster", &cluster, "--rank", rank]].concat();
+        if rank == "1" {
+            flags.extend(["--pause", &pause]);
+        }
+        command(&flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    });
+    workers.map(|worker| worker.wait_with_output().unwrap())
+}
+
 /// Of a slow worker the others wait, and it waits for nobody.
 #[test]
 fn who_waits_for_a_slow_worker_says_so() {
     if lms_testing::tensorflow().is_none() {
         return;
     }
-    let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let cluster = format!("{},{}", free(), free());
-    let pause = SECONDS.to_string();
-    let workers = ["0", "1"].map(|rank| {
-        let mut flags = [&flags()[..], &["--cluster", &cluster, "--rank", rank]].concat();
-        if rank == "1" {
-            flags.extend(["--pause", &pause]);
-        }
-        command(&flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    });
-    let [quick, slow] = workers.map(|worker| report(&worker.wait_with_output().unwrap())["reducing"].clone());
+    let [quick, slow] = with_one_slow(&flags(), SECONDS).map(|output| report(&output)["reducing"].clone());
     for reducing in [&quick, &slow] {
         let [waited, under_way, step] =
             ["waited_seconds", "under_way_seconds", "step_seconds"].map(|key| number(&reducing[key]));
@@ -61,4 +66,16 @@ fn who_waits_for_a_slow_worker_says_so() {
     }
     assert!(number(&quick["waited_seconds"]) > SECONDS / 2.0, "{quick}");
     assert!(number(&slow["step_seconds"]) < number(&quick["step_seconds"]) - SECONDS / 4.0, "{slow} {quick}");
+}
+
+/// Each step may take `--worker-timeout` longer than the longest before; the first, for which graphs are prepared, has a time of its own.
+#[test]
+fn who_is_as_late_in_each_step_is_waited_for() {
+    if lms_testing::tensorflow().is_none() {
+        return;
+    }
+    let flags = [&flags()[..], &["--worker-timeout", "1"]].concat();
+    for output in with_one_slow(&flags, 2.0) {
+        assert_eq!(report(&output)["losses"].as_array().unwrap().len(), 4);
+    }
 }

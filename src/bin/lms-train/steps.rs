@@ -26,6 +26,7 @@ pub fn run(
     let feeds: Vec<&Feed> = feeds.iter().collect();
     let all = args.warmup + args.steps;
     let bar = progress(args, all);
+    let mut longest = None;
     for number in args.cluster.first_step..all {
         if let Some(seconds) = args.cluster.pause {
             thread::sleep(Duration::from_secs_f64(seconds));
@@ -46,10 +47,18 @@ pub fn run(
             trained.metadata = Some(metadata);
             fetched
         } else {
-            let fetched = runs.iter().map(|run| run.run(&feeds)).collect::<Result<Vec<_>, _>>();
+            let limit = setup.workers.as_ref().and_then(|workers| workers.limit(longest));
+            let run = |run: &Step| match limit {
+                Some(limit) => run.run_within(&feeds, limit),
+                None => run.run(&feeds),
+            };
+            let fetched = runs.iter().map(run).collect::<Result<Vec<_>, _>>();
             fetched.map_err(|error| context.explain(error, &format!("step {}", number + 1)))?.concat()
         };
         let seconds = start.elapsed().as_secs_f64();
+        // The first step takes longer than others, so it counts until there is another.
+        let of_others = longest.filter(|_| number > args.cluster.first_step + 1);
+        longest = Some(seconds.max(of_others.unwrap_or_default()));
         trained.recorded_seconds = recorded.then_some(seconds);
         trained.losses.extend(fetched.first().and_then(mean));
         if number >= args.warmup && (!recorded || args.steps == 1) {

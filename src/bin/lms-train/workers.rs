@@ -65,6 +65,11 @@ impl Workers {
         session.run(&[(WORKERS, &workers), (RANK, &rank)], &[], &[BROADCAST]).map(|_| ())
     }
 
+    /// How long a step may take, when the longest before took so many seconds.
+    pub fn limit(&self, longest_seconds: Option<f64>) -> Option<Duration> {
+        self.timeouts.of_step(longest_seconds)
+    }
+
     /// Waits for the others: who leaves takes what they still read of the last step.
     pub fn end(&self, session: &Session) {
         if let Ok(workers) = number(self.cluster.len()) {
@@ -102,7 +107,6 @@ impl Workers {
                 Presence::Gone => Some(format!("worker {rank} ({address}) is gone, or never came")),
             })
             .collect();
-        let seconds = if what.starts_with("step") { self.timeouts.step } else { self.timeouts.start };
         let names = |rank: &usize| {
             // Task 1 is not meant where task 10 is named.
             let name = format!("task:{rank}");
@@ -111,10 +115,13 @@ impl Workers {
         let named = others.iter().find(|rank| names(rank));
         let why = match (missing.is_empty(), status.code) {
             (false, _) => missing.join("; "),
-            (true, Code::DeadlineExceeded) => format!(
-                "all workers answer, but one did not come to a reduce within {seconds} s: if its steps take so long, give a longer \
-                 --worker-timeout"
-            ),
+            (true, Code::DeadlineExceeded) => {
+                let Timeouts { step, start } = self.timeouts;
+                format!(
+                    "all workers answer, but one did not come to a reduce in time: if its steps take so long, give a longer \
+                     --worker-timeout ({step} s), or --start-timeout ({start} s) for the first"
+                )
+            }
             (true, _) => match named {
                 Some(rank) => format!("worker {rank} ({}) failed: {message}", self.cluster.addresses[*rank]),
                 None => format!("another worker failed: {message}"),

@@ -100,13 +100,14 @@ impl RawSession {
 
     /// Runs a step, whose operations must be this session's, with as many tensors as it has feeds.
     ///
-    /// `options` is an encoded RunOptions. With it metadata come back, encoded.
+    /// `options` is an encoded RunOptions. If the run is to be recorded, metadata come back, encoded.
     pub fn run(
         &self,
         functions: Functions,
         step: &RawStep,
         feeds: &[&RawTensor],
         options: Option<&[u8]>,
+        recorded: bool,
     ) -> Result<(Vec<Tensor>, Vec<u8>), Status> {
         assert_eq!(feeds.len(), step.feeds.len(), "a tensor for each feed");
         let port =
@@ -117,7 +118,7 @@ impl RawSession {
         let targets: Vec<_> = step.targets.iter().map(|target| target.0.as_ptr().cast_const()).collect();
         let mut fetched = vec![ptr::null_mut(); outputs.len()];
         let lent_options = options.map(lend);
-        let metadata = options.map(|_| OwnedBuffer::new());
+        let metadata = recorded.then(OwnedBuffer::new);
         let status = CallStatus::new();
         // SAFETY: the arrays are as long as the numbers say, and with all that they point to they outlive the call. TensorFlow keeps its
         // own references to the tensors that are fed and does not write to them.
