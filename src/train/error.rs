@@ -21,6 +21,21 @@ pub enum TrainError {
     /// Nothing says what a step runs.
     #[error("names no train op: give --train-op NAME, or --loss TENSOR if fetching that trains")]
     NoTrainOp,
+    /// What is no graph.
+    #[error("is no GraphDef: {error}")]
+    NoGraph {
+        /// What is wrong with it.
+        error: prost::DecodeError,
+    },
+    /// Data whose origin is not in the graph.
+    #[error(
+        "takes data from {iterator:?}, and nothing of the graph makes that iterator, so workers cannot share the data and who goes on \
+         cannot skip what was read: give --share-data off if each worker's data are its own"
+    )]
+    HiddenData {
+        /// The iterator.
+        iterator: String,
+    },
     /// A function that no op of the file's graph calls.
     #[error(
         "nothing in the file's graph calls the function {function:?}: give it a signature, as          tf.saved_model.save(…, signatures={{\"train\": step}}) does, and name that with --signature"

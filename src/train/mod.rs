@@ -9,6 +9,7 @@
 //! * [`Link`] measures how fast a GPU and the host copy to each other.
 //! * [`Cluster`] says which processes train together, [`for_worker`] makes a graph one for a worker, [`ask`] finds out who is there, and
 //!   [`newest`] from which checkpoint to go on.
+//! * [`Part`] gives a worker its part of the data that a graph reads by itself.
 //! * [`OutOfMemory`] takes apart what TensorFlow says when memory runs out.
 
 mod called;
@@ -24,6 +25,7 @@ mod host;
 mod link;
 mod npy;
 mod oom;
+mod own_data;
 mod peers;
 mod recipe;
 mod softgpu;
@@ -42,6 +44,7 @@ pub use grappler::{GrapplerMemory, only_what_trains};
 pub use host::HostMemory;
 pub use link::{Direction, Link, LinkError, Sample};
 pub use oom::OutOfMemory;
+pub use own_data::{Part, Share};
 pub use peers::{Presence, ask};
 pub use recipe::{Asked, CopyOps, Initial, Recipe, Saver, TrainRun, Variable};
 pub use softgpu::{SoftGpu, SoftGpuError};

@@ -1,6 +1,6 @@
 //! What to run: the ops of a step, of initialization and of checkpoints.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use prost::Message;
 
@@ -98,6 +98,8 @@ pub struct Recipe {
     pub placeholders: Vec<String>,
     /// The shape of the largest tensor that a step takes from an iterator, if there is one and the file tells.
     pub iterated: Option<Vec<i64>>,
+    /// The iterators that a step takes data from, and how often.
+    pub iterators: BTreeMap<String, u64>,
     /// The variables, if the file lists them.
     pub variables: Vec<Variable>,
     /// How to save and restore.
@@ -146,7 +148,28 @@ impl Recipe {
         recipe.check_init(graph, asked)?;
         recipe.find_input(graph, &names);
         recipe.runs = recipe.runs(graph, &names, !asked.train_ops.is_empty());
+        recipe.count_takings(graph, &names);
         Ok(recipe)
+    }
+
+    /// Counts how often a step takes from each iterator. Each run of it takes anew.
+    fn count_takings(&mut self, graph: &Graph, names: &Names) {
+        for run in &self.runs {
+            let loss = self.loss.iter().filter(|_| run.fetches_loss);
+            let targets =
+                run.train_ops.iter().chain(loss).filter_map(|name| names.0.get(op_name(name)).copied());
+            let step = Step::of(graph, &targets.collect::<Vec<_>>());
+            for node in graph.node_ids().filter(|&node| step.contains(node)) {
+                if matches!(
+                    graph.op(node).name(),
+                    "IteratorGetNext" | "IteratorGetNextSync" | "IteratorGetNextAsOptional"
+                ) && let Some(&iterator) = graph.data_inputs(node).first()
+                {
+                    let iterator = graph.name(graph.producer(iterator)).to_string();
+                    *self.iterators.entry(iterator).or_default() += 1;
+                }
+            }
+        }
     }
 
     /// The runs of a step. What was asked for is run together; what a file names in a collection is run in turn.

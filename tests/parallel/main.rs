@@ -5,6 +5,7 @@
 mod faults;
 mod memory;
 mod one_process;
+mod records;
 mod same;
 mod table;
 mod told;

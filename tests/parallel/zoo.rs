@@ -29,12 +29,18 @@ const MODELS: [(&str, Option<f64>); 12] = [
 const STEPS: usize = 3;
 
 pub fn make(folder: &Path) -> bool {
+    run_python("zoo.py", folder)
+}
+
+/// Runs a program of this folder that writes graphs; false if there is no Python for it.
+pub fn run_python(program: &str, folder: &Path) -> bool {
     let Some(python) = std::env::var_os("LMS_TEST_PYTHON") else {
         eprintln!("skipped: LMS_TEST_PYTHON is not set to a Python with TensorFlow");
         return false;
     };
     let output = Command::new(python)
-        .args(["tests/parallel/zoo.py", folder.to_str().unwrap()])
+        .arg(Path::new("tests/parallel").join(program))
+        .arg(folder)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .output()
         .unwrap();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Args;
 use tf_lms::cli::Failure;
-use tf_lms::train::{Checkpoint, Cluster, Timeouts, checkpoint_at, newest};
+use tf_lms::train::{Checkpoint, Cluster, Part, Share, Timeouts, checkpoint_at, newest};
 
 /// Together with whom to train.
 #[derive(Debug, Clone, Args)]
@@ -41,6 +41,10 @@ pub struct ClusterArgs {
     /// How long to wait for all to come [default: 120, or --worker-timeout if that is more]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub start_timeout: Option<f64>,
+
+    /// How workers share the data that a graph reads by itself
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    pub share_data: Share,
 
     /// When a worker fails, begin again from the newest checkpoint, so often at most
     #[arg(long, value_name = "K", default_value_t = 0, requires_all = ["workers", "save_every"])]
@@ -128,6 +132,12 @@ impl ClusterArgs {
     /// This worker's number.
     pub fn own_rank(&self) -> usize {
         self.found.as_ref().map_or(0, |cluster| cluster.rank)
+    }
+
+    /// The part of the data that is this worker's.
+    pub fn part(&self) -> Part {
+        let workers = self.found.as_ref().map_or(1, Cluster::len);
+        Part { workers, rank: self.own_rank(), share: self.share_data, steps_before: self.first_step }
     }
 
     /// How long to wait for the others.

@@ -1,5 +1,6 @@
 //! A training from the graph to the last step.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -141,6 +142,8 @@ pub fn train_into(
 ) -> anyhow::Result<()> {
     let context = Context { args, setup, job, wishes };
     let graph_def = job.configured(graph_def, &setup.config)?;
+    let part = args.cluster.part().of(&graph_def, &job.recipe.iterators);
+    let graph_def = part.with_context(|| job.name.clone())?.map_or(graph_def, Cow::Owned);
     let session = setup.session(&graph_def).with_context(|| job.name.clone())?;
     drop(graph_def);
     initialize(&context, &session)?;
