@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::dtype::DataType;
 use crate::graph::{FrameId, Graph, NodeId, TensorId};
 use crate::ops::{Fact, Flow};
 use crate::order::{Place, Placement};
@@ -108,7 +109,7 @@ impl Loops {
                         analysis.shapes.get(value).and_then(|shape| shape.first()).copied().unwrap_or(0);
                     let rounding = CHUNK_BYTES * u64::try_from(elements).unwrap_or(0);
                     let more_bytes = analysis.sizes.bytes(value).unwrap_or(0).saturating_add(rounding);
-                    loops.keep(flow_out, Kept { times: 1, more_bytes }, takers);
+                    loops.keep(graph, flow_out, Kept { times: 1, more_bytes }, takers);
                 }
                 continue;
             }
@@ -127,7 +128,7 @@ impl Loops {
             let frame = flow.frame(maker);
             keeping.insert(frame);
             match frames.times(analysis, frame) {
-                Some(times) => loops.keep(made, Kept { times, more_bytes: 0 }, takers),
+                Some(times) => loops.keep(graph, made, Kept { times, more_bytes: 0 }, takers),
                 None => {
                     for name in frames.unknown(analysis, frame) {
                         *unknown.entry(name).or_default() += in_chunks(bytes);
@@ -151,12 +152,19 @@ impl Loops {
         Ok(loops)
     }
 
-    fn keep(&mut self, tensor: TensorId, kept: Kept, takers: &[NodeId]) {
+    /// A tensor is kept until all have run that take it off, and all that read it then: an op that takes something off has little to
+    /// wait for, and runs iterations ahead of those that read it.
+    fn keep(&mut self, graph: &Graph, tensor: TensorId, kept: Kept, takers: &[NodeId]) {
         self.kept.insert(tensor, kept);
         for &taker in takers {
-            let taken = self.taken.entry(taker).or_default();
-            if !taken.contains(&tensor) {
-                taken.push(tensor);
+            let gives = graph.op(taker).facts().has(Fact::GivesElement);
+            let elements = graph.outputs(taker).filter(|&output| gives && !is_list(graph, output));
+            let readers = elements.flat_map(|element| graph.uses(element)).map(|reader| reader.node);
+            for node in std::iter::once(taker).chain(readers) {
+                let taken = self.taken.entry(node).or_default();
+                if !taken.contains(&tensor) {
+                    taken.push(tensor);
+                }
             }
         }
     }
@@ -188,6 +196,11 @@ fn keeps(graph: &Graph, node: NodeId) -> Option<(Option<TensorId>, TensorId)> {
         Some(value) => Some((Some(*inputs.first()?), *inputs.get(value)?)),
         None => facts.has(Fact::MakesList).then(|| Some((None, *inputs.first()?)))?,
     }
+}
+
+/// Whether a tensor is a list.
+fn is_list(graph: &Graph, tensor: TensorId) -> bool {
+    graph.output_type(tensor).dtype == DataType::VARIANT
 }
 
 /// The op that made a handle, or the first of a row of lists.

@@ -81,6 +81,33 @@ fn resnet50_takes_what_is_predicted() {
     is_predicted(&RESNET);
 }
 
+/// What an iteration keeps for the gradient is there until it was read, and not only until it was taken off its stack: a stack is emptied
+/// iterations ahead. Loops have no bound like others; what is predicted may be a little too much, but not too little.
+#[test]
+fn what_loops_keep_is_there_until_it_is_read() {
+    if !ready() {
+        return;
+    }
+    for case in [
+        Case {
+            model: "ctc_48_b4",
+            feeds: &["frame_lengths=const:48", "labels=randint:0:10", "label_lengths=const:12"],
+        },
+        Case {
+            model: "dynamic_rnn_20_b4",
+            feeds: &["tokens=randint:0:200", "lengths=const:20", "labels=randint:0:2"],
+        },
+    ] {
+        let flags = ["--json", "--device-profile", "soft", "--gpu-mem", "1GiB"];
+        let predicted: Value = serde_json::from_slice(&output("lms-tune", &case, &flags)).unwrap();
+        let measured = program::train(&case, &["--device", "soft:1GiB", "--exact-memory"]);
+        let (predicted, measured) =
+            (number(&predicted, "/peak_before"), number(&measured, "/memory/peak_bytes"));
+        let error = predicted as f64 / measured as f64 - 1.0;
+        assert!((-0.01..0.08).contains(&error), "{}: predicted {predicted}, took {measured}", case.model);
+    }
+}
+
 /// In MobileNet, what asks for the shape of an activation waits for the updates of batch norm, far behind it: so the activation comes back
 /// for its shape alone, and TensorFlow, which computes shapes beforehand elsewhere, really copies it.
 #[test]

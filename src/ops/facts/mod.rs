@@ -93,6 +93,8 @@ pub enum Fact {
     Spreads,
     /// It takes elements off a stack, list or TensorArray.
     TakesOff,
+    /// What it takes off it gives out in the same buffer.
+    GivesElement,
     /// The list that it gives out is the one that it got, changed.
     SameList,
 
