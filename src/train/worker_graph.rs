@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prost::Message;
 
-use crate::plan::BARRIER;
+use crate::plan::{BARRIER, BROADCAST};
 use crate::proto::tensorflow::attr_value::Value;
 use crate::proto::tensorflow::{AttrValue, GraphDef};
 
@@ -43,7 +43,11 @@ pub fn for_worker(content: &[u8], timeouts: Timeouts) -> Result<Vec<u8>, prost::
     let free: HashSet<String> = free.map(|node| node.name.clone()).collect();
     for node in &mut graph.node {
         if node.op.starts_with("Collective") {
-            let seconds = if node.name.starts_with(BARRIER) { timeouts.step } else { timeouts.start };
+            let seconds = match node.name.as_str() {
+                name if name.starts_with(BROADCAST) => timeouts.start,
+                name if name.starts_with(BARRIER) => timeouts.step,
+                _ => timeouts.start.max(timeouts.step),
+            };
             let value = AttrValue { value: Some(Value::F(seconds as f32)) };
             node.attr.insert("timeout_seconds".to_string(), value);
         }
@@ -63,6 +67,25 @@ pub fn for_worker(content: &[u8], timeouts: Timeouts) -> Result<Vec<u8>, prost::
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::tensorflow::NodeDef;
+
+    #[test]
+    fn a_reduce_has_the_longer_timeout_whichever_that_is() {
+        let node = |name: &str| NodeDef {
+            name: name.to_string(),
+            op: "CollectiveReduceV2".to_string(),
+            ..NodeDef::default()
+        };
+        let names = [BROADCAST, BARRIER, "lms/parallel/reduce"];
+        let graph = GraphDef { node: names.map(node).to_vec(), ..GraphDef::default() }.encode_to_vec();
+        for (step, start, of_reduce) in [(60.0, 120.0, 120.0), (60.0, 5.0, 60.0)] {
+            let graph = for_worker(&graph, Timeouts { step, start }).unwrap();
+            let nodes = GraphDef::decode(graph.as_slice()).unwrap().node;
+            let seconds = nodes.iter().map(|node| node.attr["timeout_seconds"].value.clone());
+            let expected = [start, step, of_reduce].map(|seconds| Some(Value::F(seconds as f32)));
+            assert_eq!(seconds.collect::<Vec<_>>(), expected);
+        }
+    }
 
     #[test]
     fn each_step_may_be_as_long_as_the_longest_and_a_little_longer() {

@@ -4,8 +4,16 @@ use std::path::Path;
 use std::process::Output;
 
 use lms_testing::program::{command, report};
+use tempfile::TempDir;
 
 use crate::zoo::run_python;
+
+/// A folder with the graphs of `records.py`, and what they read.
+fn graphs() -> Option<TempDir> {
+    let folder = tempfile::tempdir().unwrap();
+    let is_made = lms_testing::tensorflow().is_some() && run_python("records.py", folder.path());
+    is_made.then_some(folder)
+}
 
 /// A graph of `records.py` with flags.
 fn train(folder: &Path, name: &str, flags: &[&str]) -> Output {
@@ -20,10 +28,7 @@ fn losses(output: &Output) -> Vec<f64> {
 
 #[test]
 fn workers_share_what_a_graph_reads() {
-    let folder = tempfile::tempdir().unwrap();
-    if lms_testing::tensorflow().is_none() || !run_python("records.py", folder.path()) {
-        return;
-    }
+    let Some(folder) = graphs() else { return };
     for name in ["initialized", "one_shot"] {
         let two = |flags: &[&str]| {
             losses(&train(folder.path(), name, &[&["--workers", "2", "--steps", "3"], flags].concat()))
@@ -39,10 +44,7 @@ fn workers_share_what_a_graph_reads() {
 
 #[test]
 fn who_goes_on_skips_what_was_read() {
-    let folder = tempfile::tempdir().unwrap();
-    if lms_testing::tensorflow().is_none() || !run_python("records.py", folder.path()) {
-        return;
-    }
+    let Some(folder) = graphs() else { return };
     for name in ["initialized", "one_shot"] {
         for workers in [&[][..], &["--workers", "2"]] {
             let unbroken = losses(&train(folder.path(), name, &[workers, &["--steps", "4"]].concat()));
@@ -59,10 +61,7 @@ fn who_goes_on_skips_what_was_read() {
 
 #[test]
 fn data_that_cannot_be_shared_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    if lms_testing::tensorflow().is_none() || !run_python("records.py", folder.path()) {
-        return;
-    }
+    let Some(folder) = graphs() else { return };
     let output = train(folder.path(), "hidden", &["--workers", "2", "--steps", "1"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("give --share-data off"), "{said}");
