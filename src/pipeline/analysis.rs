@@ -6,9 +6,11 @@ use super::in_turn::fit_in_turn;
 use super::{Budget, Error, Fit, Simulated, StepFit, host_device};
 use crate::graph::Device;
 use crate::plan::tflms::{self, Parameters};
-use crate::plan::{Analysis, Iterations, Plan};
+use crate::plan::{Analysis, Iterations, Plan, WORKERS};
 use crate::shape::GivenShapes;
-use crate::tune::{Strategy, StrategyError, tune};
+use crate::simulate::Machine;
+use crate::tune::planned::hold_back_means;
+use crate::tune::{Proposal, Strategy, StrategyError, tune};
 
 /// What a file does not say about its graph.
 #[derive(Debug, Clone, Default)]
@@ -57,13 +59,32 @@ impl Analysis<'_> {
     }
 
     /// The plan that a strategy's parameters come to as they were told, for no budget; none if it plans for budgets only.
-    /// `host_device` is where tensors go when they leave.
+    /// `host_device` is where tensors go when they leave. Of a graph for several workers it holds their means back where sizes are known
+    /// ([`hold_back_means`]).
     ///
     /// # Errors
     ///
     /// If the strategy cannot plan for this graph, or not with these parameters.
     pub fn plan_as_told(&self, strategy: &dyn Strategy, host_device: &Device) -> Result<Option<Plan>, Error> {
-        Ok(strategy.plan_as_told(self)?.map(|proposal| proposal.into_plan(self, host_device)))
+        let mut proposal = strategy.plan_as_told(self)?;
+        if let Some(proposal) = &mut proposal {
+            self.hold_back_means(proposal);
+        }
+        Ok(proposal.map(|proposal| proposal.into_plan(self, host_device)))
+    }
+
+    /// Where there is no budget, one worker's peak is what a step of several is held to.
+    fn hold_back_means(&self, proposal: &mut Proposal) {
+        let is_parallel = self.graph.node_ids().any(|node| self.graph.name(node) == WORKERS);
+        if !is_parallel || self.step.run_count() > 1 {
+            return;
+        }
+        // Only the order of ops and copies is asked for, which is nearly the same on all devices.
+        let budget = Budget::new(0);
+        let Ok(simulated) = Simulated::new(self, &budget) else { return };
+        let Ok(outline) = simulated.outline() else { return };
+        let machine = Machine::new(&simulated.profile, simulated.placement.gpus().len(), Vec::new());
+        hold_back_means(&outline, &machine, &mut proposal.draft);
     }
 
     /// Whether a step fits the budget, and with which plan: the best that the budget's strategy finds.

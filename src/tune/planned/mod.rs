@@ -4,7 +4,8 @@
 //! leave (`evict`) and come back by a copy, as late as the link allows (`returns`), or by a second run of the op that made them
 //! where that is cheaper (`recompute`, `recipe`). Edges between ops keep the runtime to the order (`orders`). What turns out not to
 //! have to leave stays (`improve`), and what is decided of single buffers is changed by chance as long as there is effort left
-//! (`decisions`, `climb`). Where the allocator finds no room though the bytes would do, a hole is made (`holes`).
+//! (`decisions`, `climb`). Where the allocator finds no room though the bytes would do, a hole is made (`holes`). What several workers' gradients
+//! come to is held back for plans that know no budget (`held_back`).
 //!
 //! Why places of the order and not times: an op takes its memory when the host launches it, and the host launches in order. What a
 //! plan counts as there at a place is all that can be there when the op at this place is launched, however fast link and GPU are:
@@ -16,6 +17,7 @@ mod climb;
 mod course;
 mod decisions;
 mod evict;
+mod held_back;
 mod holds;
 mod holes;
 mod improve;
@@ -50,6 +52,7 @@ use crate::plan::{Analysis, Draft};
 use crate::simulate::{Outcome, Outline, Program};
 #[cfg(feature = "tune")]
 pub(super) use course::{Course, NONE, Reader};
+pub use held_back::hold_back_means;
 #[cfg(feature = "tune")]
 pub(super) use recompute::cheap_ops;
 #[cfg(feature = "tune")]

@@ -1,6 +1,7 @@
 //! Plans for budgets: over random graphs each plan that is found passes the checker and stays within its budget, and what is changed
 //! in one is caught.
 
+mod for_workers;
 mod made_for_one;
 mod search;
 
