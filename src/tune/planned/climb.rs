@@ -15,6 +15,7 @@ use std::thread;
 use fastrand::Rng;
 
 use super::Settings;
+use super::blame::blame;
 use super::decisions::{Decision, Gap};
 use super::planner::{MadeRoom, Planner, Point};
 use super::search::{Reached, hash, put_in_order};
@@ -43,6 +44,9 @@ const MOST_CHANGES: f64 = 4.0;
 
 /// Of the changes of a gap that a copy ends, the part that lets the copy start earlier or later.
 const LEAD_CHANGES: f64 = 0.3;
+
+/// How often a gap is changed because of what it costs.
+const BLAMED_PART: f64 = 0.5;
 
 /// The least part of the budget that is planned with, and that returns may take.
 const LEAST_FILL: f64 = 0.5;
@@ -100,6 +104,8 @@ struct Climb<'a> {
     threads: usize,
     now: Tried,
     best: Reached,
+    /// What gaps cost with the plan from which the search goes on, summed up.
+    blamed: Vec<(Gap, f64)>,
     /// The plans that were tried, by their hashes.
     seen: HashSet<u64>,
 }
@@ -122,9 +128,11 @@ impl<'a> Climb<'a> {
             draft: from.draft.clone(),
             outcome: from.outcome.clone(),
         });
+        let blamed = blamed(judge, planner, &now);
         Climb {
             planner,
             candidates,
+            blamed,
             recompute: settings.recompute,
             threads,
             now,
@@ -182,6 +190,7 @@ impl<'a> Climb<'a> {
             let (point, draft, outcome) = (tried.point.clone(), tried.draft.clone(), tried.outcome.clone());
             (self.best.point, self.best.draft, self.best.outcome) = (point, draft, outcome);
         }
+        self.blamed = blamed(judge, self.planner, &tried);
         self.now = tried;
     }
 
@@ -202,17 +211,30 @@ impl<'a> Climb<'a> {
             }
             ..0.15 => next.room = MadeRoom::default(),
             ..0.17 => next.decisions.other_leads = rng.u8(..3),
+            ..0.19 => next.decisions.in_turn = !next.decisions.in_turn,
             _ => {}
         }
         next
     }
 
+    /// A gap by chance: one that costs much, or one of a large buffer.
+    fn candidate(&self, rng: &mut Rng) -> Option<&Candidate> {
+        if rng.f64() < BLAMED_PART {
+            let at = rng.f64() * self.blamed.last().map_or(0.0, |&(_, sum)| sum);
+            let number = self.blamed.partition_point(|&(_, sum)| sum < at);
+            let gap = self.blamed.get(number)?.0;
+            let found = self.candidates.binary_search_by_key(&gap, |one| one.gap).ok();
+            if let Some(found) = found {
+                return self.candidates.get(found);
+            }
+        }
+        let at = rng.f64() * self.candidates.last().map_or(0.0, |last| last.weight);
+        self.candidates.get(self.candidates.partition_point(|one| one.weight < at))
+    }
+
     /// Decides something else of a gap.
     fn change(&self, point: &mut Point, rng: &mut Rng) {
-        let all = self.candidates.last().map_or(0.0, |last| last.weight);
-        let at = rng.f64() * all;
-        let number = self.candidates.partition_point(|one| one.weight < at);
-        let Some(&Candidate { gap, can_be_made_again, .. }) = self.candidates.get(number) else { return };
+        let Some(&Candidate { gap, can_be_made_again, .. }) = self.candidate(rng) else { return };
         let decisions = &mut point.decisions;
         let was = decisions.of(gap);
         if was == Some(Decision::Copy) && rng.f64() < LEAD_CHANGES {
@@ -227,6 +249,19 @@ impl<'a> Climb<'a> {
         choices.retain(|&choice| choice != was);
         decisions.set(gap, choices[rng.usize(..choices.len())]);
     }
+}
+
+/// What the gaps of a plan cost, summed up from the first on.
+fn blamed(judge: &mut Judge, planner: &Planner, tried: &Tried) -> Vec<(Gap, f64)> {
+    let Some((draft, residence)) = planner.plan(judge, &tried.point) else { return Vec::new() };
+    judge.add_simulations(1);
+    let mut sum = 0.0;
+    let mut blamed = blame(&residence, &draft, judge.machine());
+    for (_, cost) in &mut blamed {
+        sum += *cost;
+        *cost = sum;
+    }
+    blamed
 }
 
 /// What becomes of each of these, in their order, on so many threads.

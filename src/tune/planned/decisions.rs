@@ -28,13 +28,21 @@ pub(super) enum Decision {
 const MOST_LEAD: u8 = 8;
 
 /// Decisions of some gaps. Of all others it is decided where memory runs short ([`super::evict`]).
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Decisions {
     of: BTreeMap<Gap, Decision>,
     /// For some gaps by how many gates earlier the copy starts that ends them.
     leads: BTreeMap<Gap, u8>,
     /// The same of all others.
     pub other_leads: u8,
+    /// Whether copies start in the order in which they are needed, though others could start earlier.
+    pub in_turn: bool,
+}
+
+impl Default for Decisions {
+    fn default() -> Decisions {
+        Decisions { of: BTreeMap::new(), leads: BTreeMap::new(), other_leads: 0, in_turn: true }
+    }
 }
 
 impl Decisions {

@@ -13,6 +13,7 @@
 //! plan within the limit at each place is within it at each time; only the allocator's fragmentation comes on top, and the
 //! simulator has the last word on that.
 
+mod blame;
 mod climb;
 mod course;
 mod decisions;
@@ -156,6 +157,9 @@ const MORE_ROUNDS: u32 = 24;
 /// Simulated ops for a second of effort, for each kind of chains; an ordinary core makes and judges plans at about twice this rate.
 const OPS_PER_SECOND: f64 = 4e6;
 
+/// How long parameters are tried at a time, and the first round of changing single gaps takes.
+const STAGE_SECONDS: f64 = 0.5;
+
 /// The part of the effort that goes into making plans; what is left of it goes into making the best ones better.
 const MAKING_PART: f64 = 0.5;
 
@@ -221,8 +225,8 @@ impl Planned {
             best = self.better(best, other);
         }
         let second_steps = OPS_PER_SECOND * kinds.len() as f64 / natural.step_ops().max(1) as f64;
-        let mut left_seconds = self.settings.effort_seconds - 1.0;
-        let mut round_seconds = 1.0;
+        let mut left_seconds = self.settings.effort_seconds - STAGE_SECONDS;
+        let mut round_seconds = STAGE_SECONDS;
         // What is found up to some effort is found with more of it too: who begins something goes on with it in the same way.
         for number in 1u32.. {
             if left_seconds <= 0.0 || self.is_ending(best.as_ref()) {
@@ -237,7 +241,7 @@ impl Planned {
                 };
                 best = Some(climb(judge, planner, &self.settings, &self.progress, (from, round)));
             }
-            left_seconds -= round_seconds + 1.0;
+            left_seconds -= round_seconds + STAGE_SECONDS;
             round_seconds *= 2.0;
             if left_seconds < 0.0 || self.is_ending(best.as_ref()) {
                 break;
@@ -271,7 +275,7 @@ impl Planned {
         all: impl Iterator<Item = Parameters>,
     ) -> Option<Reached> {
         let step_ops = planner_of(Schedule::Natural).step_ops();
-        let most_ops = self.settings.effort_seconds.min(1.0) * OPS_PER_SECOND;
+        let most_ops = self.settings.effort_seconds.min(STAGE_SECONDS) * OPS_PER_SECOND;
         let mut search = Search::new(judge, step_ops, (most_ops * MAKING_PART) as u64);
         let mut unfinished = Vec::new();
         for parameters in all {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::course::NONE;
+use super::decisions::{Decision, Decisions, Gap};
 use super::holds::Starters;
 use super::residence::{Absence, Comeback, Read, Residence};
 use crate::graph::NodeId;
@@ -69,10 +70,12 @@ struct Mark {
 
 /// What a recipe may do.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Allowance {
+pub(super) struct Allowance<'a> {
     /// How long all of its runs may take.
     pub seconds: f64,
     pub chains: Chains,
+    /// What is to be copied is not made again on the way, if it can be copied early enough.
+    pub decisions: &'a Decisions,
 }
 
 impl Recipe {
@@ -144,6 +147,11 @@ impl Recipe {
             }
             // It comes back later.
             Some(absence) => {
+                let decided = allowance.decisions.of(Gap { life, after: absence.after });
+                if decided == Some(Decision::Copy) && self.pull(residence, tensor, (life, &absence)).is_some()
+                {
+                    return Some(());
+                }
                 if allowance.chains == Chains::Long && self.remake(residence, tensor, allowance, depth) {
                     return Some(());
                 }

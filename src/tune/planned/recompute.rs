@@ -68,7 +68,7 @@ pub(super) fn recompute(
             Some(Decision::Keep) | None => rule.below,
         };
         let consumers = residence.consumers(life, &absence);
-        let allowance = Allowance { seconds: seconds * below, chains: rule.chains };
+        let allowance = Allowance { seconds: seconds * below, chains: rule.chains, decisions };
         let recipe = Recipe::for_tensor(residence, (absence.tensor, until), consumers, allowance);
         if let Some(recipe) = recipe {
             apply(recipe, residence, limits, rule, (life, &absence));

@@ -1,0 +1,169 @@
+//! How much longer a step takes because of what is decided of each gap.
+
+use std::collections::HashMap;
+
+use super::decisions::Gap;
+use super::residence::{Comeback, Residence};
+use crate::graph::TensorId;
+use crate::order::Place;
+use crate::plan::Draft;
+use crate::simulate::{Machine, Observer, Origin, Program, simulate};
+
+/// A GPU that stands still for less loses nothing worth a look.
+const LEAST_SECONDS: f64 = 1e-5;
+
+/// Seconds that gaps cost with a plan, in the order of gaps; nothing if the plan does not fit.
+///
+/// A second run costs what it takes. While a GPU stands still, each copy that is under way costs the time that passes, and that which
+/// ends last, for which the GPU waits, the whole of it once more: it may have waited for others.
+pub(super) fn blame(residence: &Residence, draft: &Draft, machine: &Machine) -> Vec<(Gap, f64)> {
+    let program = Program::new(residence.course.outline, draft);
+    let mut watch = Watch { gpus: Vec::new(), costs: HashMap::new() };
+    if simulate(&program, machine, &mut watch).is_err() {
+        return Vec::new();
+    }
+    let returns = Returns::of(residence);
+    let mut costs: HashMap<Gap, f64> = HashMap::new();
+    for (op, seconds) in watch.costs {
+        for &gap in returns.gaps(program.origin(op)) {
+            *costs.entry(gap).or_default() += seconds;
+        }
+    }
+    add_second_runs(residence, &mut costs);
+    let mut costs: Vec<(Gap, f64)> = costs.into_iter().collect();
+    costs.sort_unstable_by_key(|&(gap, _)| gap);
+    costs
+}
+
+/// Which gaps copies belong to.
+#[derive(Default)]
+struct Returns {
+    /// For each return of a tensor, by its number.
+    of: HashMap<(TensorId, u32), [Gap; 1]>,
+    /// For each tensor all gaps that a copy ends.
+    all: HashMap<TensorId, Vec<Gap>>,
+}
+
+impl Returns {
+    fn of(residence: &Residence) -> Returns {
+        let mut returns = Returns::default();
+        for (life, absence) in residence.all().filter(|(_, absence)| absence.comeback == Comeback::Swap) {
+            let Some(tensor) = residence.course.tensor_ids[absence.tensor as usize] else { continue };
+            let gap = Gap { life, after: absence.after };
+            let all = returns.all.entry(tensor).or_default();
+            returns.of.insert((tensor, all.len() as u32), [gap]);
+            all.push(gap);
+        }
+        returns
+    }
+
+    fn gaps(&self, copy: Origin) -> &[Gap] {
+        match copy {
+            Origin::SwapIn(tensor, number) => self.of.get(&(tensor, number)).map_or(&[], |gap| gap),
+            Origin::Copy(tensor) => self.all.get(&tensor).map_or(&[], Vec::as_slice),
+            _ => &[],
+        }
+    }
+}
+
+/// Adds what second runs take, those too that make what others read.
+fn add_second_runs(residence: &Residence, costs: &mut HashMap<Gap, f64>) {
+    let mut is_counted = vec![false; residence.second_runs.len()];
+    for (life, absence) in residence.all() {
+        let Comeback::Again(run) = absence.comeback else { continue };
+        let mut open = vec![run];
+        let mut seconds = 0.0;
+        while let Some(run) = open.pop() {
+            if !std::mem::replace(&mut is_counted[run as usize], true) {
+                let run = &residence.second_runs[run as usize];
+                seconds += residence.course.outline.seconds(run.node);
+                open.extend(run.reads.iter().filter_map(|read| read.from));
+            }
+        }
+        *costs.entry(Gap { life, after: absence.after }).or_default() += seconds;
+    }
+}
+
+/// A copy that is or was under way.
+struct Copy {
+    op: u32,
+    start_seconds: f64,
+    end_seconds: f64,
+}
+
+/// Notes what GPUs wait for.
+struct Watch {
+    gpus: Vec<Gpu>,
+    /// For each copy what it costs.
+    costs: HashMap<u32, f64>,
+}
+
+/// What a GPU did so far.
+#[derive(Default)]
+struct Gpu {
+    computed_until: f64,
+    /// Copies that may end after that.
+    copies: Vec<Copy>,
+}
+
+impl Watch {
+    fn gpu(&mut self, place: Place) -> Option<&mut Gpu> {
+        let Place::Gpu(number) = place else { return None };
+        let count = self.gpus.len().max(usize::from(number) + 1);
+        self.gpus.resize_with(count, Gpu::default);
+        self.gpus.get_mut(usize::from(number))
+    }
+}
+
+impl Observer for Watch {
+    fn compute(&mut self, _: u32, gpu: Place, start_seconds: f64, end_seconds: f64) {
+        let Some(gpu) = self.gpu(gpu) else { return };
+        let from = std::mem::replace(&mut gpu.computed_until, end_seconds);
+        gpu.copies.retain(|copy| copy.end_seconds > from);
+        if start_seconds - from < LEAST_SECONDS {
+            return;
+        }
+        let mut last: Option<&Copy> = None;
+        let mut costs: Vec<(u32, f64)> = Vec::new();
+        for copy in gpu.copies.iter().filter(|copy| copy.start_seconds < start_seconds) {
+            let seconds = copy.end_seconds.min(start_seconds) - copy.start_seconds.max(from);
+            costs.push((copy.op, seconds));
+            let is_waited_for = copy.end_seconds <= start_seconds;
+            if is_waited_for && last.is_none_or(|last| last.end_seconds <= copy.end_seconds) {
+                last = Some(copy);
+            }
+        }
+        costs.extend(last.map(|last| (last.op, start_seconds - from)));
+        for (op, seconds) in costs {
+            *self.costs.entry(op).or_default() += seconds;
+        }
+    }
+
+    fn copy(&mut self, op: u32, gpu: Place, _: bool, start_seconds: f64, end_seconds: f64) {
+        if let Some(gpu) = self.gpu(gpu) {
+            gpu.copies.push(Copy { op, start_seconds, end_seconds });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_cost_the_time_in_which_a_gpu_stands_still() {
+        let mut watch = Watch { gpus: Vec::new(), costs: HashMap::new() };
+        let gpu = Place::Gpu(1);
+        watch.compute(0, gpu, 0.0, 10.0);
+        watch.copy(1, gpu, false, 2.0, 4.0);
+        watch.copy(2, gpu, true, 8.0, 14.0);
+        watch.copy(3, gpu, false, 14.0, 18.0);
+        watch.copy(4, gpu, true, 16.0, 30.0);
+        watch.compute(5, gpu, 18.0, 40.0);
+        watch.compute(6, gpu, 40.0, 41.0);
+        let mut costs: Vec<(u32, f64)> = watch.costs.into_iter().collect();
+        costs.sort_by_key(|&(op, _)| op);
+        // The GPU waits from 10 to 18, for the third copy in the end.
+        assert_eq!(costs, [(2, 4.0), (3, 4.0 + 8.0), (4, 2.0)]);
+    }
+}
