@@ -5,13 +5,12 @@
 //! such as are far from one another, so that copies and computing overlap. How much room there must be for a plan to be found, only
 //! trying tells.
 
-use super::course::Course;
-use super::room::Room;
-use super::{Planned, rank, schedule};
 use crate::graph::NodeId;
 use crate::order::Place;
 use crate::plan::{Draft, Weight};
 use crate::simulate::{Outline, Program};
+use crate::tune::planned::timeline::{Course, Room, natural};
+use crate::tune::planned::{Planned, rank};
 use crate::tune::{Found, Judge, StrategyError};
 
 /// What part of the memory the weights that stay may fill, with all else that is there at the same time.
@@ -21,7 +20,7 @@ const FILLS: [f64; 6] = [1.0, 0.9, 0.8, 0.65, 0.4, 0.0];
 const LEAD_PARTS: u32 = 64;
 
 /// The best plan with weights on the host, or `found`, the one with all weights on the GPUs, if that is better or the only one.
-pub(super) fn find(
+pub(in crate::tune::planned) fn find(
     planned: &Planned,
     judge: &mut Judge,
     found: Option<Found>,
@@ -55,7 +54,7 @@ pub(super) fn find(
 }
 
 /// The ops of all weights that may go to the host.
-pub(super) fn all(outline: &Outline) -> Vec<NodeId> {
+pub(in crate::tune::planned) fn all(outline: &Outline) -> Vec<NodeId> {
     let mut ops: Vec<NodeId> = outline.weights().into_iter().flat_map(|weight| weight.ops).collect();
     ops.sort_unstable();
     ops
@@ -118,7 +117,7 @@ impl Candidates {
     fn of(judge: &Judge) -> Candidates {
         let (outline, machine) = (judge.outline(), judge.machine());
         let program = Program::new(outline, &Draft::default());
-        let order = schedule::natural(&program, machine);
+        let order = natural(&program, machine);
         let course = Course::new(outline, &program, order, machine.host_op_seconds);
         let weights = outline.weights().into_iter();
         let mut all: Vec<Candidate> = weights.filter_map(|weight| Candidate::of(weight, &course)).collect();

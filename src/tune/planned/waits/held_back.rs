@@ -7,13 +7,12 @@
 //! this gives it what keeps it at one worker's peak: each mean waits for the first op behind which it is room for it up to the step's end,
 //! whenever it comes. The backward phase gives back what the forward phase has kept, so that most of them wait for little.
 
-use super::course::Course;
 use super::holds::Holds;
-use super::schedule;
 use crate::graph::{Condition, FrameId, NodeId, TensorId, Use};
 use crate::order::Place;
 use crate::plan::{Draft, TensorSwap, TensorUse, returnable};
 use crate::simulate::{Machine, Outline, Program};
+use crate::tune::planned::timeline::{Course, natural};
 
 /// How many times longer than predicted a copy may be under way.
 const SLOWER: f64 = 4.0;
@@ -37,7 +36,7 @@ struct Mean {
 pub fn hold_back_means(outline: &Outline, machine: &Machine, draft: &mut Draft) {
     let machine = machine.with_memory(Vec::new());
     let program = Program::new(outline, draft);
-    let order = schedule::natural(&program, &machine);
+    let order = natural(&program, &machine);
     let mut course = Course::new(outline, &program, order, machine.host_op_seconds);
     let means = means(&course, draft);
     if means.is_empty() {

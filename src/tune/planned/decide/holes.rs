@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 
-use super::course::NONE;
 use super::residence::{Absence, Residence};
 use crate::simulate::{Holder, Origin, OutOfMemory, Piece, Program};
+use crate::tune::planned::timeline::NONE;
 
 /// Of what is wanted, so many parts are a large piece, and so many a small one.
 const LARGE_PART: u64 = 8;
@@ -16,7 +16,7 @@ const SMALL_PART: u64 = 64;
 
 /// A buffer that is not to be where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Gone {
+pub(in crate::tune::planned) enum Gone {
     /// It is not to be in memory at a place.
     At { life: u32, place: u32 },
     /// It is to be brought anew to the op at a place.
@@ -52,7 +52,7 @@ impl Gone {
 }
 
 /// What has to leave so that a place gets the memory that it wants; nothing if that is not to be had.
-pub(super) fn hole(
+pub(in crate::tune::planned) fn hole(
     residence: &Residence,
     program: &Program,
     shortage: &OutOfMemory,
@@ -88,7 +88,7 @@ pub(super) fn hole(
 
 /// What is small and lies among what is large: it keeps that from becoming one piece, and would do so again wherever it came to lie
 /// next.
-pub(super) fn islands(
+pub(in crate::tune::planned) fn islands(
     residence: &Residence,
     program: &Program,
     shortage: &OutOfMemory,
@@ -104,7 +104,7 @@ pub(super) fn islands(
 
 /// What the op at a place reads itself, and what lies in the way of what it wants. It has to be there, but may lie elsewhere: it leaves
 /// before and returns last, to where the allocator finds room for it then.
-pub(super) fn displaced(
+pub(in crate::tune::planned) fn displaced(
     residence: &Residence,
     program: &Program,
     shortage: &OutOfMemory,

@@ -13,10 +13,10 @@ use super::residence::Residence;
 
 /// More memory is needed at some place than there is, though all that could leave is gone.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shortage;
+pub(in crate::tune::planned) struct Shortage;
 
 /// What may leave and what it is worth.
-pub(super) struct Choice<'a> {
+pub(in crate::tune::planned) struct Choice<'a> {
     /// For each GPU how many bytes should be taken at most at any place.
     pub limits: &'a [i64],
     /// For each GPU how many may be taken where nothing more can leave.
@@ -30,7 +30,7 @@ pub(super) struct Choice<'a> {
 }
 
 /// Lets buffers leave until all places are within the limits, or as near as they can come.
-pub(super) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Shortage> {
+pub(in crate::tune::planned) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Shortage> {
     let course = residence.course;
     // For each place the buffers that are made or read there.
     let mut events: Vec<(u32, u32)> = Vec::new();

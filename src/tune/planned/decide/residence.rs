@@ -2,19 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::course::{Course, Life, Reader, Use};
-use super::holds::{Holds, Starters};
-use super::room::Room;
-use super::updates::Updates;
 use crate::graph::{FrameId, NodeId};
 use crate::ops::Flow;
 use crate::order::Place;
 use crate::plan::NodeOrder;
 use crate::simulate::Origin;
+use crate::tune::planned::timeline::{Course, Life, Reader, Room, Use};
+use crate::tune::planned::waits::{Holds, Starters, Updates};
 
 /// How a tensor comes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Comeback {
+pub(in crate::tune::planned) enum Comeback {
     /// By a copy.
     Swap,
     /// By a second run of its op.
@@ -23,7 +21,7 @@ pub(super) enum Comeback {
 
 /// A time between two uses in which a buffer is not in memory.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Absence {
+pub(in crate::tune::planned) struct Absence {
     /// The place of the last use before it.
     pub after: u32,
     /// The place of the first use behind it.
@@ -41,7 +39,7 @@ pub(super) struct Absence {
 
 /// A second run of an op.
 #[derive(Debug, Clone)]
-pub(super) struct SecondRun {
+pub(in crate::tune::planned) struct SecondRun {
     pub node: NodeId,
     /// It runs right before the op at this place.
     pub place: u32,
@@ -53,7 +51,7 @@ pub(super) struct SecondRun {
 
 /// An input of a second run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Read {
+pub(in crate::tune::planned) struct Read {
     pub tensor: u32,
     /// The second run that makes it for this one alone; none if it is read from where it is.
     pub from: Option<u32>,
@@ -61,7 +59,7 @@ pub(super) struct Read {
 
 /// A plan in the making: which buffers are absent when, and what that leaves in memory.
 #[derive(Debug)]
-pub(super) struct Residence<'a> {
+pub(in crate::tune::planned) struct Residence<'a> {
     pub course: &'a Course<'a>,
     pub holds: &'a Holds,
     pub updates: &'a Updates,

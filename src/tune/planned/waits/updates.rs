@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
-use super::course::Course;
 use super::holds::Holds;
 use crate::graph::NodeId;
 use crate::order::Place;
 use crate::plan::{NodeOrder, OrderReason};
+use crate::tune::planned::timeline::Course;
 
 /// Which ops of the step write to what an op reads.
 #[derive(Debug, Default)]
-pub(super) struct Updates {
+pub(in crate::tune::planned) struct Updates {
     /// For each reader of a buffer the variables, by their numbers.
     variables: HashMap<NodeId, Vec<u32>>,
     /// For each variable its updates in the step.

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use super::course::{Course, NONE};
 use super::holds::Holds;
 use crate::graph::{Condition, NodeId};
 use crate::order::Place;
 use crate::plan::{NodeOrder, OrderReason};
+use crate::tune::planned::timeline::{Course, NONE};
 
 /// Of how many of the ops before it an op may wait for one: the last that it may wait for at all.
 const LASTS: usize = 8;
@@ -15,7 +15,7 @@ const LASTS: usize = 8;
 const DEPTH: u32 = 3;
 
 /// The edges that let the ops that matter run one after the other on each GPU.
-pub(super) fn orders(course: &Course, holds: &Holds) -> Vec<NodeOrder> {
+pub(in crate::tune::planned) fn orders(course: &Course, holds: &Holds) -> Vec<NodeOrder> {
     let analysis = course.outline.analysis();
     let program = course.program;
     // For each GPU, and within each branch.

@@ -79,7 +79,7 @@ pub(in crate::tune) struct Course<'a> {
     pub tensor_ids: Vec<Option<TensorId>>,
     /// For each tensor of the program whether it may be swapped at all.
     pub can_leave: Vec<bool>,
-    /// For each tensor of the program its op, if that may run again ([`super::recompute`]).
+    /// For each tensor of the program its op, if that may run again.
     pub cheap_ops: Vec<Option<NodeId>>,
     /// For each place what its op takes that is not there after it or before it: what it makes, and scratch.
     pub own_bytes: Vec<i64>,

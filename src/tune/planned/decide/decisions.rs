@@ -6,7 +6,7 @@ use super::residence::{Comeback, Residence};
 
 /// The time between a use of a buffer and the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Gap {
+pub(in crate::tune::planned) struct Gap {
     /// The life of the buffer.
     pub life: u32,
     /// The place of the use before the gap.
@@ -15,7 +15,7 @@ pub(super) struct Gap {
 
 /// What becomes of a buffer in a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(in crate::tune::planned) enum Decision {
     /// It stays in memory.
     Keep,
     /// It leaves, and a copy brings it back.
@@ -29,7 +29,7 @@ const MOST_LEAD: u8 = 8;
 
 /// Decisions of some gaps. Of all others it is decided where memory runs short ([`super::evict`]).
 #[derive(Debug, Clone, Default)]
-pub(super) struct Decisions {
+pub(in crate::tune::planned) struct Decisions {
     of: BTreeMap<Gap, Decision>,
     /// For some gaps by how many gates earlier the copy starts that ends them.
     leads: BTreeMap<Gap, u8>,

@@ -5,11 +5,11 @@ use std::collections::{BinaryHeap, HashMap};
 
 use rustc_hash::FxHashSet as HashSet;
 
-use super::course::{Course, NONE};
 use crate::graph::{Condition, FrameId, Graph, NodeId};
 use crate::ops::Fact;
 use crate::order::Place;
 use crate::tune::outsiders::Outsiders;
+use crate::tune::planned::timeline::{Course, NONE};
 
 /// How many of the last ops that may hold up others are tried, one after the other.
 const MOST_TRIED: usize = 16;
@@ -36,7 +36,7 @@ const MOST_VISITS: usize = 400_000_000;
 /// need anyway ([`Outsiders`]). All that the first rule allows is before a certain place, and so is what that waits for in turn. So
 /// chains of edges of both kinds are allowed if each of their edges is.
 #[derive(Debug)]
-pub(super) struct Holds {
+pub(in crate::tune::planned) struct Holds {
     /// For each GPU and place the last place up to it with an op that may hold up any other.
     last: Vec<Vec<u32>>,
     /// The same for what runs in a branch only.
@@ -57,7 +57,7 @@ struct Holder {
 
 /// Which ops come into question to hold up others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Starters {
+pub(in crate::tune::planned) enum Starters {
     /// All that run whenever the others do.
     All,
     /// Those that run in each step.

@@ -1,14 +1,14 @@
 //! What comes back by running its op again.
 
-use super::course::{Course, Reader, Use};
 use super::decisions::{Decision, Decisions, Gap};
-use super::holds::Starters;
 use super::recipe::{Allowance, Chains, Recipe};
 use super::residence::{Absence, Comeback, Residence, SecondRun};
 use crate::graph::{NodeId, TensorId};
 use crate::ops::Fact;
 use crate::plan::recomputable;
 use crate::simulate::Machine;
+use crate::tune::planned::timeline::{Course, Reader, Use};
+use crate::tune::planned::waits::Starters;
 
 /// For each tensor of the program the op that makes it, if running that again is cheap and safe.
 pub(in crate::tune) fn cheap_ops(course: &Course) -> Vec<Option<NodeId>> {
@@ -23,7 +23,7 @@ pub(in crate::tune) fn cheap_ops(course: &Course) -> Vec<Option<NodeId>> {
 }
 
 /// For each life whether its last tensor could be made again in less than this part of the time that a copy takes.
-pub(super) fn cheap_lives(course: &Course, machine: &Machine, below: f64) -> Vec<bool> {
+pub(in crate::tune::planned) fn cheap_lives(course: &Course, machine: &Machine, below: f64) -> Vec<bool> {
     let mut cheap = vec![false; course.lives.len()];
     if below <= 0.0 {
         return cheap;
@@ -39,14 +39,14 @@ pub(super) fn cheap_lives(course: &Course, machine: &Machine, below: f64) -> Vec
 
 /// When a second run is taken for a copy.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rule {
+pub(in crate::tune::planned) struct Rule {
     /// If it takes less than this part of the time that the copy takes.
     pub below: f64,
     pub chains: Chains,
 }
 
 /// Decides for each return by a copy, from the first to the last, whether a second run is cheaper and there is room for it.
-pub(super) fn recompute(
+pub(in crate::tune::planned) fn recompute(
     residence: &mut Residence,
     machine: &Machine,
     limits: &[i64],

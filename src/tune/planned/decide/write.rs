@@ -7,7 +7,7 @@ use crate::graph::{NodeId, TensorId};
 use crate::plan::{Draft, OpRecomputation, Substitute, TensorSwap, TensorUse};
 
 /// The plan that does what was decided, without the edges that keep to the schedule.
-pub(super) fn draft(residence: &Residence) -> Draft {
+pub(in crate::tune::planned) fn draft(residence: &Residence) -> Draft {
     let mut writer =
         Writer { residence, draft: Draft::default(), swap_of: HashMap::new(), substitutes: HashMap::new() };
     writer.draft.recomputations = residence

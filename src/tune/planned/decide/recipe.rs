@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::course::NONE;
-use super::holds::Starters;
 use super::residence::{Absence, Comeback, Read, Residence};
 use crate::graph::NodeId;
 use crate::plan::NodeOrder;
 use crate::simulate::Buffer;
+use crate::tune::planned::timeline::NONE;
+use crate::tune::planned::waits::Starters;
 
 /// What ops that run again for one tensor may be.
 ///
@@ -15,7 +15,7 @@ use crate::simulate::Buffer;
 /// room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Chains {
+pub(in crate::tune::planned) enum Chains {
     /// Few; what they read and what returns later by a copy is brought back earlier; all that is made on the way counts together.
     Short,
     /// More; what they read and what returns later is made again too, if it can be; what is made on the way counts while it is read.
@@ -38,7 +38,7 @@ const MOST_TRIED: u32 = 64;
 
 /// How to make a tensor again at a place: the ops to run, each after those that it reads, and what they read.
 #[derive(Debug, Default)]
-pub(super) struct Recipe {
+pub(in crate::tune::planned) struct Recipe {
     pub place: u32,
     /// The ops of the graph that are to read it.
     pub consumers: Vec<NodeId>,
@@ -53,7 +53,7 @@ pub(super) struct Recipe {
 
 /// A second run in a recipe. Its reads name other runs by their places in the recipe.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(in crate::tune::planned) struct Run {
     pub node: NodeId,
     pub tensor: u32,
     pub reads: Vec<Read>,
@@ -69,7 +69,7 @@ struct Mark {
 
 /// What a recipe may do.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Allowance {
+pub(in crate::tune::planned) struct Allowance {
     /// How long all of its runs may take.
     pub seconds: f64,
     pub chains: Chains,

@@ -2,20 +2,14 @@
 
 use std::collections::HashSet;
 
-use super::course::Course;
-use super::decisions::{Decision, Decisions, Gap};
-use super::evict::{self, Choice};
-use super::holds::Holds;
-use super::holes::{self, Gone};
-use super::recompute::Rule;
-use super::residence::Residence;
-use super::schedule::Order;
-use super::updates::Updates;
-use super::{Parameters, late, orders, recompute, returns, write};
 use crate::graph::NodeId;
 use crate::plan::{Draft, tflms};
 use crate::simulate::{Origin, OutOfMemory, Program};
 use crate::tune::Judge;
+use crate::tune::planned::Parameters;
+use crate::tune::planned::decide::{self, Choice, Decision, Decisions, Gap, Gone, Residence, Rule};
+use crate::tune::planned::timeline::{Course, Order, with_late_growth};
+use crate::tune::planned::waits::{Holds, Updates, orders};
 
 /// Buffers of less than this part of the budget stay.
 const LEAST_PART: f64 = 1.0 / 8192.0;
@@ -42,7 +36,7 @@ const MEANS: [Means; 4] = [Means::Hole, Means::Hole, Means::HoleWithoutIslands, 
 
 /// What a plan is made from.
 #[derive(Debug, Clone)]
-pub(super) struct Point {
+pub(in crate::tune::planned) struct Point {
     pub parameters: Parameters,
     pub decisions: Decisions,
     pub room: MadeRoom,
@@ -56,7 +50,7 @@ impl Point {
 }
 
 /// Plans for one order of the ops.
-pub(super) struct Planner<'a> {
+pub(in crate::tune::planned) struct Planner<'a> {
     course: Course<'a>,
     holds: Holds,
     updates: Updates,
@@ -70,11 +64,11 @@ impl<'a> Planner<'a> {
         program: &'a Program,
         order: Order,
     ) -> Planner<'a> {
-        let order = late::with_late_growth(judge.outline(), program, &order);
+        let order = with_late_growth(judge.outline(), program, &order);
         let mut course = Course::new(judge.outline(), program, order, judge.machine().host_op_seconds);
         let least = judge.machine().memory.iter().copied().min().unwrap_or(0) as f64;
         course.filter(fixed);
-        course.cheap_ops = recompute::cheap_ops(&course);
+        course.cheap_ops = decide::cheap_ops(&course);
         let holds = Holds::new(&course, (least * ORDERED_PART) as u64);
         let updates = Updates::new(&course);
         Planner { course, holds, updates }
@@ -95,7 +89,7 @@ impl<'a> Planner<'a> {
             |part: f64| -> Vec<i64> { budgets.iter().map(|&bytes| (bytes as f64 * part) as i64).collect() };
         let limits = part_of_all(parameters.fill);
         let least = budgets.iter().copied().min().unwrap_or(0) as f64;
-        let is_cheap = recompute::cheap_lives(&self.course, machine, parameters.recompute_below);
+        let is_cheap = decide::cheap_lives(&self.course, machine, parameters.recompute_below);
         let choice = Choice {
             limits: &limits,
             budgets: &budgets,
@@ -107,15 +101,15 @@ impl<'a> Planner<'a> {
         room.reserves.iter().for_each(|reserve| reserve.add_to(&mut residence, 1));
         room.gone.iter().for_each(|gone| gone.leave(&mut residence));
         decisions.leave(&mut residence);
-        evict::evict(&mut residence, &choice).ok()?;
+        decide::evict(&mut residence, &choice).ok()?;
         let with_early = part_of_all(parameters.early_fill);
         if parameters.recompute_below > 0.0 || decisions.have(Decision::Again) {
             let rule = Rule { below: parameters.recompute_below, chains: parameters.chains };
-            recompute::recompute(&mut residence, machine, &with_early, rule, decisions);
+            decide::recompute(&mut residence, machine, &with_early, rule, decisions);
         }
-        returns::place_triggers(&mut residence, machine, &with_early, decisions);
-        let mut draft = write::draft(&residence);
-        draft.orders.extend(orders::orders(&self.course, &self.holds));
+        decide::place_triggers(&mut residence, machine, &with_early, decisions);
+        let mut draft = decide::draft(&residence);
+        draft.orders.extend(orders(&self.course, &self.holds));
         draft.initial_values = self.course.outline.initial_values().to_vec();
         draft.host_ops = self.course.outline.host_ops().to_vec();
         Some((draft, residence))
@@ -156,13 +150,13 @@ impl Planner<'_> {
         room.rounds += 1;
         let before = room.gone.len();
         if means != Means::Reserve {
-            let mut gone = holes::hole(residence, &program, shortage, place);
+            let mut gone = decide::hole(residence, &program, shortage, place);
             if means == Means::HoleWithoutIslands {
-                gone.extend(holes::islands(residence, &program, shortage, place));
+                gone.extend(decide::islands(residence, &program, shortage, place));
             }
             gone.retain(|&gone| room.known.insert(gone));
             if gone.is_empty() {
-                gone = holes::displaced(residence, &program, shortage, place);
+                gone = decide::displaced(residence, &program, shortage, place);
                 gone.retain(|&gone| room.known.insert(gone));
             }
             room.gone.extend(gone);
@@ -210,7 +204,7 @@ impl Planner<'_> {
 
 /// What was done for the allocator.
 #[derive(Debug, Clone, Default)]
-pub(super) struct MadeRoom {
+pub(in crate::tune::planned) struct MadeRoom {
     rounds: u32,
     /// In the order in which they were found, which is that in which they leave.
     gone: Vec<Gone>,
@@ -233,7 +227,7 @@ impl MadeRoom {
 
 /// Memory that is left free at some places.
 #[derive(Debug, Clone)]
-pub(super) struct Reserve {
+pub(in crate::tune::planned) struct Reserve {
     gpu: usize,
     first: u32,
     end: u32,

@@ -7,16 +7,16 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use super::rank;
-use super::residence::{Absence, Comeback, Residence};
-use super::search::Search;
+use super::attempts::Search;
 use crate::graph::TensorId;
 use crate::plan::{Draft, without_tensors};
 use crate::simulate::{Machine, Outcome};
+use crate::tune::planned::decide::{Absence, Comeback, Residence};
+use crate::tune::planned::rank;
 
 /// A plan that fits, and what it leaves in memory.
 #[derive(Debug)]
-pub(super) struct Candidate<'a> {
+pub(in crate::tune::planned) struct Candidate<'a> {
     pub draft: Draft,
     pub outcome: Outcome,
     pub residence: Residence<'a>,
@@ -90,7 +90,7 @@ impl Candidate<'_> {
 }
 
 /// A tensor that is to stay, and when it was absent.
-pub(super) struct Kept {
+pub(in crate::tune::planned) struct Kept {
     tensor: TensorId,
     life: u32,
     absences: Vec<Absence>,
@@ -99,7 +99,7 @@ pub(super) struct Kept {
 impl Search<'_, '_, '_> {
     /// Leaves out of a plan what makes it better, each tensor tried once: several at a time, twice as many after those that could
     /// stay, half as many after those that could not. Returns what stays now.
-    pub(super) fn leave_out(&mut self, candidate: &mut Candidate) -> Vec<Kept> {
+    pub(in crate::tune::planned) fn leave_out(&mut self, candidate: &mut Candidate) -> Vec<Kept> {
         let machine = self.machine();
         let mut all_kept = Vec::new();
         let dearest = candidate.dearest(machine);

@@ -23,7 +23,7 @@ struct Return {
 }
 
 /// Moves the triggers of all returns by copy to where they should be in time, as far as the limits have room for that.
-pub(super) fn place_triggers(
+pub(in crate::tune::planned) fn place_triggers(
     residence: &mut Residence,
     machine: &Machine,
     limits: &[i64],
