@@ -37,7 +37,7 @@ use crate::simulate::{Outcome, Outline, Program};
 #[cfg(feature = "tune")]
 pub(super) use decide::cheap_ops;
 #[cfg(feature = "tune")]
-pub(super) use timeline::{Course, NONE, Order, Reader};
+pub(super) use timeline::{Course, LifeId, Order, Position, Reader};
 pub use waits::hold_back_means;
 
 use decide::Chains;

@@ -14,7 +14,7 @@ mod residence;
 mod returns;
 mod write;
 
-pub(super) use decisions::{Decision, Decisions, Gap};
+pub(super) use decisions::{Decision, Decisions};
 pub(super) use evict::{Choice, evict};
 pub(super) use holes::{Gone, displaced, hole, islands};
 pub(super) use recipe::Chains;

@@ -19,7 +19,8 @@ use super::planner::{MadeRoom, Planner, Point};
 use crate::plan::Draft;
 use crate::simulate::{OutOfMemory, Outcome};
 use crate::tune::planned::Settings;
-use crate::tune::planned::decide::{Decision, Gap};
+use crate::tune::planned::decide::Decision;
+use crate::tune::planned::timeline::Gap;
 use crate::tune::{Judge, Progress};
 
 /// Gaps of buffers of less than this part of the budget are not decided by chance.

@@ -7,8 +7,8 @@ use crate::plan::{Draft, tflms};
 use crate::simulate::{Origin, OutOfMemory, Program};
 use crate::tune::Judge;
 use crate::tune::planned::Parameters;
-use crate::tune::planned::decide::{self, Choice, Decision, Decisions, Gap, Gone, Residence, Rule};
-use crate::tune::planned::timeline::{Course, Order, with_late_growth};
+use crate::tune::planned::decide::{self, Choice, Decision, Decisions, Gone, Residence, Rule};
+use crate::tune::planned::timeline::{Course, Gap, Order, Position, with_late_growth};
 use crate::tune::planned::waits::{Holds, Updates, orders};
 
 /// Buffers of less than this part of the budget stay.
@@ -121,15 +121,16 @@ impl Planner<'_> {
     pub fn gaps(&self, least_bytes: u64) -> Vec<(Gap, u64, bool)> {
         let residence = Residence::new(&self.course, &self.holds, &self.updates);
         let mut gaps = Vec::new();
-        for (number, life) in (0u32..).zip(&self.course.lives).filter(|(_, life)| life.bytes >= least_bytes) {
-            let mut uses: Vec<u32> =
+        for (number, life) in self.course.lives.numbered().filter(|(_, life)| life.bytes >= least_bytes) {
+            let mut uses: Vec<Position> =
                 std::iter::once(life.made).chain(life.uses.iter().map(|read| read.place)).collect();
             uses.dedup();
             for after in uses {
-                let absence = residence.possible_absence(number, after);
-                if let Some(absence) = absence.filter(|absence| absence.until > after + LEAST_GAP) {
+                let gap = Gap { life: number, after };
+                let absence = residence.possible_absence(gap);
+                if let Some(absence) = absence.filter(|absence| absence.until > after.plus(LEAST_GAP)) {
                     let can_be_made_again = self.course.cheap_ops[absence.tensor as usize].is_some();
-                    gaps.push((Gap { life: number, after }, life.bytes, can_be_made_again));
+                    gaps.push((gap, life.bytes, can_be_made_again));
                 }
             }
         }
@@ -168,8 +169,8 @@ impl Planner<'_> {
             let idle = (budget - residence.rooms[shortage.gpu].at(place)).max(0);
             room.reserves.push(Reserve {
                 gpu: shortage.gpu,
-                first: place.saturating_sub(width),
-                end: place.saturating_add(width / 2),
+                first: place.minus(width),
+                end: place.plus(width / 2),
                 bytes: idle + shortage.wanted_bytes as i64 / 2,
             });
         }
@@ -177,28 +178,26 @@ impl Planner<'_> {
     }
 
     /// The place at which memory ran out.
-    fn place_of(&self, program: &Program, draft: &Draft, shortage: &OutOfMemory) -> Option<u32> {
+    fn place_of(&self, program: &Program, draft: &Draft, shortage: &OutOfMemory) -> Option<Position> {
         let graph = self.course.outline.analysis().graph;
         let mut op = shortage.op?;
         while let Origin::Signal(before) = program.origin(op) {
             op = before;
         }
         // What a trigger starts is counted from the place behind it.
-        let place_behind = |triggers: &[NodeId]| Some(self.place_of_node(*triggers.first()?)? + 1);
+        let place_behind = |triggers: &[NodeId]| Some(self.course.place_of_node(*triggers.first()?)?.next());
         match program.origin(op) {
-            Origin::Op(node) => self.place_of_node(node),
+            Origin::Op(node) => self.course.place_of_node(node),
             Origin::Recomputation(_, again) => place_behind(&draft.recomputations[again as usize].triggers),
             Origin::SwapIn(tensor, which) | Origin::Swap(tensor, which) => {
                 let swap = draft.swaps.iter().find(|swap| swap.tensor == tensor)?;
                 place_behind(&swap.uses[which as usize].triggers)
             }
-            Origin::Copy(tensor) | Origin::SwapOut(tensor) => self.place_of_node(graph.producer(tensor)),
+            Origin::Copy(tensor) | Origin::SwapOut(tensor) => {
+                self.course.place_of_node(graph.producer(tensor))
+            }
             Origin::Signal(_) => None,
         }
-    }
-
-    fn place_of_node(&self, node: NodeId) -> Option<u32> {
-        Some(self.course.place_of[self.course.outline.entry(node)? as usize])
     }
 }
 
@@ -229,8 +228,8 @@ impl MadeRoom {
 #[derive(Debug, Clone)]
 pub(in crate::tune::planned) struct Reserve {
     gpu: usize,
-    first: u32,
-    end: u32,
+    first: Position,
+    end: Position,
     bytes: i64,
 }
 
