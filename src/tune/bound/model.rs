@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::computes_on;
 use super::linear::{LinearProgram, Terms};
 use crate::simulate::{Buffer, CHUNK_BYTES, Machine};
-use crate::tune::planned::{Course, NONE, Reader};
+use crate::tune::planned::{Course, LifeId, Position, Reader};
 
 /// At how many places memory is looked at, at most.
 const MOST_PLACES: usize = 256;
@@ -28,7 +28,7 @@ pub(super) struct Gpu<'a> {
 
 /// A buffer: when it is made and read by ops of its GPU.
 struct Life {
-    number: usize,
+    number: LifeId,
     bytes: u64,
     made: u32,
     /// The places, the first being that where it is made.
@@ -113,18 +113,18 @@ impl Gpu<'_> {
     fn lives(&self) -> Vec<Life> {
         let Course { program, order, .. } = self.course;
         let mut lives = Vec::new();
-        for (number, life) in self.course.lives.iter().enumerate() {
-            if life.gpu != self.number || !computes_on(program, order[life.made as usize], self.number) {
+        for (number, life) in self.course.lives.numbered() {
+            if life.gpu != self.number || !computes_on(program, order[life.made], self.number) {
                 continue;
             }
             let reads = life.uses.iter().filter(|read| match read.reader {
                 Reader::Entry(op) => computes_on(program, op, self.number),
                 Reader::Again(_) => false,
             });
-            let mut points: Vec<u32> =
-                std::iter::once(life.made).chain(reads.map(|read| read.place)).collect();
+            let places = std::iter::once(life.made).chain(reads.map(|read| read.place));
+            let mut points: Vec<u32> = places.map(Position::number).collect();
             points.dedup();
-            lives.push(Life { number, bytes: life.bytes, made: life.made, points });
+            lives.push(Life { number, bytes: life.bytes, made: life.made.number(), points });
         }
         lives
     }
@@ -217,9 +217,8 @@ impl Gpu<'_> {
             program.reads(op).flatten().any(like)
         };
         let outputs = program.outputs(op).filter(|&tensor| {
-            let life = self.course.life_of[tensor as usize];
-            let is_new =
-                life != NONE && self.course.order[self.course.lives[life as usize].made as usize] == op;
+            let life = self.course.life_of(tensor);
+            let is_new = life.is_some_and(|life| self.course.order[life.made] == op);
             is_new && program.buffer(tensor) == Buffer::DyingInput && is_like(tensor)
         });
         outputs.map(|tensor| program.tensor_bytes(tensor) as i64).max().unwrap_or(0)
@@ -239,7 +238,7 @@ impl Gpu<'_> {
     /// How long it takes at least to make again what is read of a buffer at a place, if nothing of it is left; none if that cannot be.
     fn again_seconds(&self, life: &Life, place: u32) -> Option<f64> {
         let uses = &self.course.lives[life.number].uses;
-        let reads = uses.iter().filter(|read| read.place == place);
+        let reads = uses.iter().filter(|read| read.place.number() == place);
         let seconds: Vec<f64> = reads.filter_map(|read| self.chain_seconds(life, read.tensor)).collect();
         seconds.into_iter().reduce(f64::min)
     }
@@ -257,14 +256,13 @@ impl Gpu<'_> {
             let entry = course.outline.entry(node)?;
             // One run may make several tensors again; what is small is not counted anyway.
             let lives = course.program.outputs(entry).map(|output| course.life_of[output as usize]);
-            let is_counted =
-                |&other: &u32| other != NONE && course.lives[other as usize].bytes >= least_bytes;
-            let mut made: Vec<u32> = lives.filter(is_counted).collect();
+            let is_counted = |&other: &LifeId| course.lives[other].bytes >= least_bytes;
+            let mut made: Vec<LifeId> = lives.flatten().filter(is_counted).collect();
             made.sort_unstable();
             made.dedup();
             seconds += course.outline.seconds(node) / made.len().max(1) as f64;
             for read in course.program.reads(entry).flatten() {
-                if course.life_of[read as usize] as usize == life.number && !seen.contains(&read) {
+                if course.life_of[read as usize] == Some(life.number) && !seen.contains(&read) {
                     seen.push(read);
                 }
             }

@@ -1,11 +1,13 @@
 //! Plans that meet a budget by construction.
 //!
-//! A fixed order of all ops says what is in memory at each of them (`course`, `schedule`, `late`). Where that is too much, buffers
-//! leave (`evict`) and come back by a copy, as late as the link allows (`returns`), or by a second run of the op that made them
-//! where that is cheaper (`recompute`, `recipe`). Edges between ops keep the runtime to the order (`orders`). What turns out not to
-//! have to leave stays (`improve`), and what is decided of single buffers is changed by chance as long as there is effort left
-//! (`decisions`, `climb`). Where the allocator finds no room though the bytes would do, a hole is made (`holes`). What several workers' gradients
-//! come to is held back for plans that know no budget (`held_back`).
+//! Four rooms, each of which knows those before it:
+//!
+//! - `timeline`: a fixed order of all ops says what is in memory at each of them.
+//! - `waits`: which ops may wait for which, and the edges between ops that keep the runtime to the order.
+//! - `decide`: where memory is too little, buffers leave, and come back by a copy, as late as the link allows, or by a second run of the op
+//!   that made them where that is cheaper. Where the allocator finds no room though the bytes would do, a hole is made.
+//! - `search`: what turns out not to have to leave stays, and what is decided of single buffers is changed by chance as long as there is effort
+//!   left.
 //!
 //! Why places of the order and not times: an op takes its memory when the host launches it, and the host launches in order. What a
 //! plan counts as there at a place is all that can be there when the op at this place is launched, however fast link and GPU are:
@@ -13,29 +15,10 @@
 //! plan within the limit at each place is within it at each time; only the allocator's fragmentation comes on top, and the
 //! simulator has the last word on that.
 
-mod blame;
-mod climb;
-mod course;
-mod decisions;
-mod evict;
-mod held_back;
-mod holds;
-mod holes;
-mod improve;
-mod late;
-mod orders;
-mod planner;
-mod recipe;
-mod recompute;
-mod residence;
-mod returns;
-mod room;
-mod schedule;
+mod decide;
 mod search;
-mod starts;
-mod updates;
-mod weights;
-mod write;
+mod timeline;
+mod waits;
 
 use std::num::NonZero;
 
@@ -52,17 +35,13 @@ use crate::plan::tflms;
 use crate::plan::{Analysis, Draft};
 use crate::simulate::{Outcome, Outline, Program};
 #[cfg(feature = "tune")]
-pub(super) use course::{Course, NONE, Reader};
-pub use held_back::hold_back_means;
+pub(super) use decide::cheap_ops;
 #[cfg(feature = "tune")]
-pub(super) use recompute::cheap_ops;
-#[cfg(feature = "tune")]
-pub(super) use schedule::Order;
+pub(super) use timeline::{Course, LifeId, Order, Position, Reader};
+pub use waits::hold_back_means;
 
-use climb::{Round, climb};
-use planner::{Planner, Point};
-use recipe::Chains;
-use search::{Reached, Search};
+use decide::Chains;
+use search::{Planner, Point, Reached, Round, Search, climb, weights};
 
 /// The name of the strategy in plans and on the command line.
 pub const NAME: &str = "planned";
@@ -211,8 +190,8 @@ impl Planned {
         let weights = Draft { host_ops: outline.host_ops().to_vec(), ..Draft::default() };
         let program = Program::new(outline, &weights);
         let natural =
-            Planner::new(judge, &self.fixed, &program, schedule::natural(&program, judge.machine()));
-        let frugal = Planner::new(judge, &self.fixed, &program, schedule::frugal(&program));
+            Planner::new(judge, &self.fixed, &program, timeline::natural(&program, judge.machine()));
+        let frugal = Planner::new(judge, &self.fixed, &program, timeline::frugal(&program));
         let planner_of = |schedule| match schedule {
             Schedule::Natural => &natural,
             Schedule::Frugal => &frugal,
@@ -221,7 +200,7 @@ impl Planned {
         let kinds: &[Chains] = if recompute { &[Chains::Short, Chains::Long] } else { &[Chains::Short] };
         let mut best: Option<Reached> = None;
         for &chains in kinds {
-            let other = self.find_with(judge, planner_of, starts::grid(chains, recompute));
+            let other = self.find_with(judge, planner_of, search::grid(chains, recompute));
             best = self.better(best, other);
         }
         let second_steps = OPS_PER_SECOND * kinds.len() as f64 / natural.step_ops().max(1) as f64;
@@ -247,7 +226,7 @@ impl Planned {
                 break;
             }
             for &chains in kinds {
-                let other = self.find_with(judge, planner_of, starts::further(number, chains, recompute));
+                let other = self.find_with(judge, planner_of, search::further(number, chains, recompute));
                 let other = other.filter(|other| judge.endures_being_picked(&other.draft).is_ok());
                 best = self.better(best, other);
             }

@@ -1,7 +1,7 @@
 //! What plans are made with: first the combinations that serve most graphs, then others, without end.
 
-use super::recipe::Chains;
-use super::{Parameters, Schedule};
+use crate::tune::planned::decide::Chains;
+use crate::tune::planned::{Parameters, Schedule};
 
 /// The parts of the budget that are tried, and the parts of the rest for what returns early. Plans for little of it are found soon, and
 /// are those that get most out of being made better.
@@ -35,7 +35,7 @@ const EARLY: [f64; 4] = [0.25, 0.0, 0.5, 1.0];
 const STAGE: u32 = 1 << 16;
 
 /// The combinations that serve most graphs, with chains of one kind.
-pub(super) fn grid(chains: Chains, recompute: bool) -> impl Iterator<Item = Parameters> {
+pub(in crate::tune::planned) fn grid(chains: Chains, recompute: bool) -> impl Iterator<Item = Parameters> {
     let is_tried = move |below: &f64| match *below > 0.0 {
         true => recompute,
         // Without second runs there are no chains of them.
@@ -57,7 +57,11 @@ pub(super) fn grid(chains: Chains, recompute: bool) -> impl Iterator<Item = Para
 }
 
 /// Other combinations, spread evenly over what there is, none of which another stage has.
-pub(super) fn further(stage: u32, chains: Chains, recompute: bool) -> impl Iterator<Item = Parameters> {
+pub(in crate::tune::planned) fn further(
+    stage: u32,
+    chains: Chains,
+    recompute: bool,
+) -> impl Iterator<Item = Parameters> {
     (stage * STAGE..(stage + 1) * STAGE).map(move |number| {
         let [fill, below] = spread(number);
         let recompute_below = LEAST_BELOW * (GREATEST_BELOW / LEAST_BELOW).powf(below);

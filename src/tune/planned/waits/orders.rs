@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use super::course::{Course, NONE};
 use super::holds::Holds;
 use crate::graph::{Condition, NodeId};
 use crate::order::Place;
 use crate::plan::{NodeOrder, OrderReason};
+use crate::tune::planned::timeline::{Course, Position};
 
 /// Of how many of the ops before it an op may wait for one: the last that it may wait for at all.
 const LASTS: usize = 8;
@@ -15,15 +15,16 @@ const LASTS: usize = 8;
 const DEPTH: u32 = 3;
 
 /// The edges that let the ops that matter run one after the other on each GPU.
-pub(super) fn orders(course: &Course, holds: &Holds) -> Vec<NodeOrder> {
+pub(in crate::tune::planned) fn orders(course: &Course, holds: &Holds) -> Vec<NodeOrder> {
     let analysis = course.outline.analysis();
     let program = course.program;
     // For each GPU, and within each branch.
     let branches: Vec<Condition> = holds.branches().collect();
-    let mut lasts: Vec<VecDeque<(u32, NodeId)>> = vec![VecDeque::with_capacity(LASTS); course.rooms.len()];
+    let mut lasts: Vec<VecDeque<(Position, NodeId)>> =
+        vec![VecDeque::with_capacity(LASTS); course.rooms.len()];
     let mut lasts_within = vec![lasts.clone(); branches.len()];
     let mut orders = Vec::new();
-    for (place, &op) in (0u32..).zip(&course.order) {
+    for (place, &op) in course.order.numbered() {
         let (Some(node), Place::Gpu(gpu)) = (course.node_at(place), program.place(op)) else { continue };
         if !holds.matters(place) {
             continue;
@@ -53,7 +54,7 @@ pub(super) fn orders(course: &Course, holds: &Holds) -> Vec<NodeOrder> {
 }
 
 /// The last comes first.
-fn remember(lasts: &mut VecDeque<(u32, NodeId)>, last: (u32, NodeId)) {
+fn remember(lasts: &mut VecDeque<(Position, NodeId)>, last: (Position, NodeId)) {
     lasts.truncate(LASTS - 1);
     lasts.push_front(last);
 }
@@ -61,10 +62,12 @@ fn remember(lasts: &mut VecDeque<(u32, NodeId)>, last: (u32, NodeId)) {
 /// Whether an op needs another within so many steps.
 fn needs(course: &Course, node: NodeId, before: NodeId, depth: u32) -> bool {
     let graph = course.outline.analysis().graph;
-    let place = |node| course.outline.entry(node).map_or(NONE, |entry| course.place_of[entry as usize]);
-    let earliest = place(before);
-    graph.predecessors(node).any(|from| {
-        let at = place(from);
-        from == before || depth > 0 && at != NONE && at > earliest && needs(course, from, before, depth - 1)
-    })
+    let earliest = course.place_of_node(before);
+    let may_need = |from| match (course.place_of_node(from), earliest) {
+        (Some(at), Some(earliest)) => at > earliest,
+        _ => false,
+    };
+    graph
+        .predecessors(node)
+        .any(|from| from == before || depth > 0 && may_need(from) && needs(course, from, before, depth - 1))
 }

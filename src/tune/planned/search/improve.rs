@@ -7,16 +7,17 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use super::rank;
-use super::residence::{Absence, Comeback, Residence};
-use super::search::Search;
+use super::attempts::Search;
 use crate::graph::TensorId;
 use crate::plan::{Draft, without_tensors};
 use crate::simulate::{Machine, Outcome};
+use crate::tune::planned::decide::{Absence, Comeback, Residence};
+use crate::tune::planned::rank;
+use crate::tune::planned::timeline::{Gap, LifeId};
 
 /// A plan that fits, and what it leaves in memory.
 #[derive(Debug)]
-pub(super) struct Candidate<'a> {
+pub(in crate::tune::planned) struct Candidate<'a> {
     pub draft: Draft,
     pub outcome: Outcome,
     pub residence: Residence<'a>,
@@ -24,26 +25,26 @@ pub(super) struct Candidate<'a> {
 
 impl Candidate<'_> {
     /// What leaves or runs again, dearest first: the tensor, and the life of its buffer.
-    fn dearest(&self, machine: &Machine) -> Vec<(TensorId, u32)> {
+    fn dearest(&self, machine: &Machine) -> Vec<(TensorId, LifeId)> {
         let course = self.residence.course;
-        let seconds = |life: u32, absence: &Absence| {
-            let bytes = self.residence.lives[life as usize].bytes as f64;
+        let seconds = |life: LifeId, absence: &Absence| {
+            let bytes = self.residence.lives[life].bytes as f64;
             match absence.comeback {
                 Comeback::Swap => bytes / machine.in_bytes_per_second + bytes / machine.out_bytes_per_second,
-                Comeback::Again(run) => course.outline.seconds(self.residence.second_runs[run as usize].node),
+                Comeback::Again(run) => course.outline.seconds(self.residence.second_runs[run].node),
             }
         };
         // What is made again for one reader alone may be needed after its memory was counted last.
         let reads = self.residence.second_runs.iter().flat_map(|run| &run.reads);
         let passed_on: HashSet<u32> =
             reads.filter(|read| read.from.is_some()).map(|read| read.tensor).collect();
-        let mut dearest: Vec<(Reverse<u64>, u32, TensorId)> = self
+        let mut dearest: Vec<(Reverse<u64>, LifeId, TensorId)> = self
             .residence
             .all()
             .filter(|(_, absence)| !passed_on.contains(&absence.tensor))
-            .filter_map(|(life, absence)| {
-                let nanoseconds = (seconds(life, &absence) * 1e9) as u64;
-                Some((Reverse(nanoseconds), life, course.tensor_ids[absence.tensor as usize]?))
+            .filter_map(|(gap, absence)| {
+                let nanoseconds = (seconds(gap.life, &absence) * 1e9) as u64;
+                Some((Reverse(nanoseconds), gap.life, course.tensor_ids[absence.tensor as usize]?))
             })
             .collect();
         dearest.sort_unstable();
@@ -53,19 +54,21 @@ impl Candidate<'_> {
     }
 
     /// When a tensor is absent.
-    fn absences(&self, tensor: TensorId, life: u32) -> Vec<Absence> {
+    fn absences(&self, tensor: TensorId, life: LifeId) -> Vec<Absence> {
         let ids = &self.residence.course.tensor_ids;
-        let absences = self.residence.absences[life as usize].iter();
+        let absences = self.residence.absences[life].iter();
         absences.filter(|absence| ids[absence.tensor as usize] == Some(tensor)).copied().collect()
     }
 
     /// Counts those of these tensors as staying for which there is room, and says which these are, and when they were absent.
-    fn keep(&mut self, tensors: &[(TensorId, u32)], machine: &Machine) -> Vec<Kept> {
+    fn keep(&mut self, tensors: &[(TensorId, LifeId)], machine: &Machine) -> Vec<Kept> {
         let mut all = Vec::new();
         for &(tensor, life) in tensors {
             let absences = self.absences(tensor, life);
             if self.has_room(life, &absences, machine) {
-                absences.iter().for_each(|absence| self.residence.stay(life, absence.after));
+                for absence in &absences {
+                    self.residence.stay(Gap { life, after: absence.after });
+                }
                 all.push(Kept { tensor, life, absences });
             }
         }
@@ -80,26 +83,27 @@ impl Candidate<'_> {
     }
 
     /// Whether there is room for a buffer in the times of these absences.
-    fn has_room(&self, life: u32, absences: &[Absence], machine: &Machine) -> bool {
-        let of = &self.residence.lives[life as usize];
+    fn has_room(&self, life: LifeId, absences: &[Absence], machine: &Machine) -> bool {
+        let of = &self.residence.lives[life];
         let gpu = usize::from(of.gpu);
         let limit = machine.memory_bytes(gpu).unwrap_or(i64::MAX as u64) as i64 - of.bytes as i64;
-        let most = |absence: &Absence| self.residence.rooms[gpu].most(absence.after + 1, absence.trigger + 1);
+        let most =
+            |absence: &Absence| self.residence.rooms[gpu].most(absence.after.next(), absence.trigger.next());
         absences.iter().all(|absence| most(absence) <= limit)
     }
 }
 
 /// A tensor that is to stay, and when it was absent.
-pub(super) struct Kept {
+pub(in crate::tune::planned) struct Kept {
     tensor: TensorId,
-    life: u32,
+    life: LifeId,
     absences: Vec<Absence>,
 }
 
 impl Search<'_, '_, '_> {
     /// Leaves out of a plan what makes it better, each tensor tried once: several at a time, twice as many after those that could
     /// stay, half as many after those that could not. Returns what stays now.
-    pub(super) fn leave_out(&mut self, candidate: &mut Candidate) -> Vec<Kept> {
+    pub(in crate::tune::planned) fn leave_out(&mut self, candidate: &mut Candidate) -> Vec<Kept> {
         let machine = self.machine();
         let mut all_kept = Vec::new();
         let dearest = candidate.dearest(machine);

@@ -2,20 +2,14 @@
 
 use std::collections::HashSet;
 
-use super::course::Course;
-use super::decisions::{Decision, Decisions, Gap};
-use super::evict::{self, Choice};
-use super::holds::Holds;
-use super::holes::{self, Gone};
-use super::recompute::Rule;
-use super::residence::Residence;
-use super::schedule::Order;
-use super::updates::Updates;
-use super::{Parameters, late, orders, recompute, returns, write};
 use crate::graph::NodeId;
 use crate::plan::{Draft, tflms};
 use crate::simulate::{Origin, OutOfMemory, Program};
 use crate::tune::Judge;
+use crate::tune::planned::Parameters;
+use crate::tune::planned::decide::{self, Choice, Decision, Decisions, Gone, Residence, Rule};
+use crate::tune::planned::timeline::{Course, Gap, Order, Position, with_late_growth};
+use crate::tune::planned::waits::{Holds, Updates, orders};
 
 /// Buffers of less than this part of the budget stay.
 const LEAST_PART: f64 = 1.0 / 8192.0;
@@ -42,7 +36,7 @@ const MEANS: [Means; 4] = [Means::Hole, Means::Hole, Means::HoleWithoutIslands, 
 
 /// What a plan is made from.
 #[derive(Debug, Clone)]
-pub(super) struct Point {
+pub(in crate::tune::planned) struct Point {
     pub parameters: Parameters,
     pub decisions: Decisions,
     pub room: MadeRoom,
@@ -56,7 +50,7 @@ impl Point {
 }
 
 /// Plans for one order of the ops.
-pub(super) struct Planner<'a> {
+pub(in crate::tune::planned) struct Planner<'a> {
     course: Course<'a>,
     holds: Holds,
     updates: Updates,
@@ -70,11 +64,11 @@ impl<'a> Planner<'a> {
         program: &'a Program,
         order: Order,
     ) -> Planner<'a> {
-        let order = late::with_late_growth(judge.outline(), program, &order);
+        let order = with_late_growth(judge.outline(), program, &order);
         let mut course = Course::new(judge.outline(), program, order, judge.machine().host_op_seconds);
         let least = judge.machine().memory.iter().copied().min().unwrap_or(0) as f64;
         course.filter(fixed);
-        course.cheap_ops = recompute::cheap_ops(&course);
+        course.cheap_ops = decide::cheap_ops(&course);
         let holds = Holds::new(&course, (least * ORDERED_PART) as u64);
         let updates = Updates::new(&course);
         Planner { course, holds, updates }
@@ -95,7 +89,7 @@ impl<'a> Planner<'a> {
             |part: f64| -> Vec<i64> { budgets.iter().map(|&bytes| (bytes as f64 * part) as i64).collect() };
         let limits = part_of_all(parameters.fill);
         let least = budgets.iter().copied().min().unwrap_or(0) as f64;
-        let is_cheap = recompute::cheap_lives(&self.course, machine, parameters.recompute_below);
+        let is_cheap = decide::cheap_lives(&self.course, machine, parameters.recompute_below);
         let choice = Choice {
             limits: &limits,
             budgets: &budgets,
@@ -107,15 +101,15 @@ impl<'a> Planner<'a> {
         room.reserves.iter().for_each(|reserve| reserve.add_to(&mut residence, 1));
         room.gone.iter().for_each(|gone| gone.leave(&mut residence));
         decisions.leave(&mut residence);
-        evict::evict(&mut residence, &choice).ok()?;
+        decide::evict(&mut residence, &choice).ok()?;
         let with_early = part_of_all(parameters.early_fill);
         if parameters.recompute_below > 0.0 || decisions.have(Decision::Again) {
             let rule = Rule { below: parameters.recompute_below, chains: parameters.chains };
-            recompute::recompute(&mut residence, machine, &with_early, rule, decisions);
+            decide::recompute(&mut residence, machine, &with_early, rule, decisions);
         }
-        returns::place_triggers(&mut residence, machine, &with_early, decisions);
-        let mut draft = write::draft(&residence);
-        draft.orders.extend(orders::orders(&self.course, &self.holds));
+        decide::place_triggers(&mut residence, machine, &with_early, decisions);
+        let mut draft = decide::draft(&residence);
+        draft.orders.extend(orders(&self.course, &self.holds));
         draft.initial_values = self.course.outline.initial_values().to_vec();
         draft.host_ops = self.course.outline.host_ops().to_vec();
         Some((draft, residence))
@@ -127,15 +121,16 @@ impl Planner<'_> {
     pub fn gaps(&self, least_bytes: u64) -> Vec<(Gap, u64, bool)> {
         let residence = Residence::new(&self.course, &self.holds, &self.updates);
         let mut gaps = Vec::new();
-        for (number, life) in (0u32..).zip(&self.course.lives).filter(|(_, life)| life.bytes >= least_bytes) {
-            let mut uses: Vec<u32> =
+        for (number, life) in self.course.lives.numbered().filter(|(_, life)| life.bytes >= least_bytes) {
+            let mut uses: Vec<Position> =
                 std::iter::once(life.made).chain(life.uses.iter().map(|read| read.place)).collect();
             uses.dedup();
             for after in uses {
-                let absence = residence.possible_absence(number, after);
-                if let Some(absence) = absence.filter(|absence| absence.until > after + LEAST_GAP) {
+                let gap = Gap { life: number, after };
+                let absence = residence.possible_absence(gap);
+                if let Some(absence) = absence.filter(|absence| absence.until > after.plus(LEAST_GAP)) {
                     let can_be_made_again = self.course.cheap_ops[absence.tensor as usize].is_some();
-                    gaps.push((Gap { life: number, after }, life.bytes, can_be_made_again));
+                    gaps.push((gap, life.bytes, can_be_made_again));
                 }
             }
         }
@@ -156,13 +151,13 @@ impl Planner<'_> {
         room.rounds += 1;
         let before = room.gone.len();
         if means != Means::Reserve {
-            let mut gone = holes::hole(residence, &program, shortage, place);
+            let mut gone = decide::hole(residence, &program, shortage, place);
             if means == Means::HoleWithoutIslands {
-                gone.extend(holes::islands(residence, &program, shortage, place));
+                gone.extend(decide::islands(residence, &program, shortage, place));
             }
             gone.retain(|&gone| room.known.insert(gone));
             if gone.is_empty() {
-                gone = holes::displaced(residence, &program, shortage, place);
+                gone = decide::displaced(residence, &program, shortage, place);
                 gone.retain(|&gone| room.known.insert(gone));
             }
             room.gone.extend(gone);
@@ -174,8 +169,8 @@ impl Planner<'_> {
             let idle = (budget - residence.rooms[shortage.gpu].at(place)).max(0);
             room.reserves.push(Reserve {
                 gpu: shortage.gpu,
-                first: place.saturating_sub(width),
-                end: place.saturating_add(width / 2),
+                first: place.minus(width),
+                end: place.plus(width / 2),
                 bytes: idle + shortage.wanted_bytes as i64 / 2,
             });
         }
@@ -183,34 +178,32 @@ impl Planner<'_> {
     }
 
     /// The place at which memory ran out.
-    fn place_of(&self, program: &Program, draft: &Draft, shortage: &OutOfMemory) -> Option<u32> {
+    fn place_of(&self, program: &Program, draft: &Draft, shortage: &OutOfMemory) -> Option<Position> {
         let graph = self.course.outline.analysis().graph;
         let mut op = shortage.op?;
         while let Origin::Signal(before) = program.origin(op) {
             op = before;
         }
         // What a trigger starts is counted from the place behind it.
-        let place_behind = |triggers: &[NodeId]| Some(self.place_of_node(*triggers.first()?)? + 1);
+        let place_behind = |triggers: &[NodeId]| Some(self.course.place_of_node(*triggers.first()?)?.next());
         match program.origin(op) {
-            Origin::Op(node) => self.place_of_node(node),
+            Origin::Op(node) => self.course.place_of_node(node),
             Origin::Recomputation(_, again) => place_behind(&draft.recomputations[again as usize].triggers),
             Origin::SwapIn(tensor, which) | Origin::Swap(tensor, which) => {
                 let swap = draft.swaps.iter().find(|swap| swap.tensor == tensor)?;
                 place_behind(&swap.uses[which as usize].triggers)
             }
-            Origin::Copy(tensor) | Origin::SwapOut(tensor) => self.place_of_node(graph.producer(tensor)),
+            Origin::Copy(tensor) | Origin::SwapOut(tensor) => {
+                self.course.place_of_node(graph.producer(tensor))
+            }
             Origin::Signal(_) => None,
         }
-    }
-
-    fn place_of_node(&self, node: NodeId) -> Option<u32> {
-        Some(self.course.place_of[self.course.outline.entry(node)? as usize])
     }
 }
 
 /// What was done for the allocator.
 #[derive(Debug, Clone, Default)]
-pub(super) struct MadeRoom {
+pub(in crate::tune::planned) struct MadeRoom {
     rounds: u32,
     /// In the order in which they were found, which is that in which they leave.
     gone: Vec<Gone>,
@@ -233,10 +226,10 @@ impl MadeRoom {
 
 /// Memory that is left free at some places.
 #[derive(Debug, Clone)]
-pub(super) struct Reserve {
+pub(in crate::tune::planned) struct Reserve {
     gpu: usize,
-    first: u32,
-    end: u32,
+    first: Position,
+    end: Position,
     bytes: i64,
 }
 

@@ -3,19 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::residence::{Comeback, Residence};
-
-/// The time between a use of a buffer and the next one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Gap {
-    /// The life of the buffer.
-    pub life: u32,
-    /// The place of the use before the gap.
-    pub after: u32,
-}
+use crate::tune::planned::timeline::Gap;
 
 /// What becomes of a buffer in a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(in crate::tune::planned) enum Decision {
     /// It stays in memory.
     Keep,
     /// It leaves, and a copy brings it back.
@@ -29,7 +21,7 @@ const MOST_LEAD: u8 = 8;
 
 /// Decisions of some gaps. Of all others it is decided where memory runs short ([`super::evict`]).
 #[derive(Debug, Clone)]
-pub(super) struct Decisions {
+pub(in crate::tune::planned) struct Decisions {
     of: BTreeMap<Gap, Decision>,
     /// For some gaps by how many gates earlier the copy starts that ends them.
     leads: BTreeMap<Gap, u8>,
@@ -48,12 +40,12 @@ impl Default for Decisions {
 impl Decisions {
     /// What a plan does: all that leaves in it leaves, and comes back as it does there.
     pub fn of_plan(residence: &Residence) -> Decisions {
-        let decided = residence.all().map(|(life, absence)| {
+        let decided = residence.all().map(|(gap, absence)| {
             let decision = match absence.comeback {
                 Comeback::Swap => Decision::Copy,
                 Comeback::Again(_) => Decision::Again,
             };
-            (Gap { life, after: absence.after }, decision)
+            (gap, decision)
         });
         Decisions { of: decided.collect(), ..Decisions::default() }
     }
@@ -88,12 +80,12 @@ impl Decisions {
 
     /// Lets leave what is to leave, where it can.
     pub fn leave(&self, residence: &mut Residence) {
-        for (&Gap { life, after }, &decision) in &self.of {
-            if decision == Decision::Keep || residence.leaves_after(life, after) {
+        for (&gap, &decision) in &self.of {
+            if decision == Decision::Keep || residence.is_absent(gap) {
                 continue;
             }
-            if let Some(absence) = residence.possible_absence(life, after) {
-                residence.leave(life, absence);
+            if let Some(absence) = residence.possible_absence(gap) {
+                residence.leave(gap.life, absence);
             }
         }
     }

@@ -8,25 +8,26 @@ use crate::plan::tflms::Parameters;
 use crate::plan::{Analysis, returnable};
 use crate::simulate::{Buffer, Origin, Outline, Program};
 
+use super::ids::{Id as _, LifeId, Position, SecondRunId, Table};
 use super::room::Room;
 use super::schedule::Order;
 
-/// No buffer, no place.
-pub(in crate::tune) const NONE: u32 = u32::MAX;
+/// No tensor.
+const NONE: u32 = u32::MAX;
 
 /// Who reads a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::tune) enum Reader {
     /// An entry of the program.
     Entry(u32),
-    /// The second run of an op, by its number.
-    Again(u32),
+    /// The second run of an op.
+    Again(SecondRunId),
 }
 
 /// A buffer is read, at a place of the order, as a certain tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::tune) struct Use {
-    pub place: u32,
+    pub place: Position,
     pub tensor: u32,
     pub reader: Reader,
 }
@@ -38,19 +39,19 @@ pub(in crate::tune) struct Life {
     /// In whole chunks.
     pub bytes: u64,
     /// The place of the op that makes it.
-    pub made: u32,
+    pub made: Position,
     /// By place.
     pub uses: Vec<Use>,
 }
 
 impl Life {
     /// The last place at which it is needed.
-    pub fn end(&self) -> u32 {
+    pub fn end(&self) -> Position {
         self.uses.last().map_or(self.made, |last| last.place)
     }
 
     /// The next place after this one at which it is read.
-    pub fn next_use(&self, place: u32) -> Option<u32> {
+    pub fn next_use(&self, place: Position) -> Option<Position> {
         let next = self.uses.partition_point(|read| read.place <= place);
         self.uses.get(next).map(|read| read.place)
     }
@@ -62,27 +63,27 @@ pub(in crate::tune) struct Course<'a> {
     pub outline: &'a Outline<'a>,
     pub program: &'a Program,
     /// The entries as they run.
-    pub order: Order,
+    pub order: Table<Position, u32>,
     /// For each entry its place in `order`.
-    pub place_of: Vec<u32>,
+    pub place_of: Vec<Option<Position>>,
     /// For each place when its op begins on its device if it waits for nothing but the ops before it there.
-    pub seconds: Vec<f64>,
+    pub seconds: Table<Position, f64>,
     /// The lives of all buffers in GPUs' memory.
-    pub lives: Vec<Life>,
-    /// For each tensor of the program the life of its buffer.
-    pub life_of: Vec<u32>,
+    pub lives: Table<LifeId, Life>,
+    /// For each tensor of the program the life of its buffer, if that is in a GPU's memory.
+    pub life_of: Vec<Option<LifeId>>,
     /// For each tensor that the host makes, and each GPU that has a copy of it, the life of that.
-    pub brought: HashMap<(TensorId, Place), u32>,
+    pub brought: HashMap<(TensorId, Place), LifeId>,
     /// For each tensor of the program the place at which it is made.
-    pub made_at: Vec<u32>,
+    pub made_at: Vec<Option<Position>>,
     /// For each tensor of the program the tensor of the graph that it is.
     pub tensor_ids: Vec<Option<TensorId>>,
     /// For each tensor of the program whether it may be swapped at all.
     pub can_leave: Vec<bool>,
-    /// For each tensor of the program its op, if that may run again ([`super::recompute`]).
+    /// For each tensor of the program its op, if that may run again.
     pub cheap_ops: Vec<Option<NodeId>>,
     /// For each place what its op takes that is not there after it or before it: what it makes, and scratch.
-    pub own_bytes: Vec<i64>,
+    pub own_bytes: Table<Position, i64>,
     /// For each GPU what is taken at each place, variables and constants included.
     pub rooms: Vec<Room>,
 }
@@ -95,23 +96,24 @@ impl<'a> Course<'a> {
         order: Order,
         host_op_seconds: f64,
     ) -> Course<'a> {
-        let mut place_of = vec![NONE; program.len()];
-        for (place, &op) in (0u32..).zip(&order) {
-            place_of[op as usize] = place;
+        let order: Table<Position, u32> = order.into();
+        let mut place_of = vec![None; program.len()];
+        for (place, &op) in order.numbered() {
+            place_of[op as usize] = Some(place);
         }
         let mut course = Course {
             outline,
             program,
             place_of,
-            seconds: Vec::with_capacity(order.len()),
-            lives: Vec::new(),
-            life_of: vec![NONE; program.tensor_count()],
+            seconds: Table::default(),
+            lives: Table::default(),
+            life_of: vec![None; program.tensor_count()],
             brought: HashMap::default(),
-            made_at: vec![NONE; program.tensor_count()],
+            made_at: vec![None; program.tensor_count()],
             tensor_ids: vec![None; program.tensor_count()],
             can_leave: vec![false; program.tensor_count()],
             cheap_ops: vec![None; program.tensor_count()],
-            own_bytes: vec![0; order.len()],
+            own_bytes: Table::filled(0, order.len()),
             rooms: Vec::new(),
             order,
         };
@@ -122,9 +124,24 @@ impl<'a> Course<'a> {
         course
     }
 
+    /// The place behind the last.
+    pub fn end(&self) -> Position {
+        Position::of(self.order.len())
+    }
+
+    /// The place of an op of the graph; none if no step runs it.
+    pub fn place_of_node(&self, node: NodeId) -> Option<Position> {
+        self.place_of[self.outline.entry(node)? as usize]
+    }
+
+    /// The life of the buffer that a tensor of the program is in, if that is in a GPU's memory.
+    pub fn life_of(&self, tensor: u32) -> Option<&Life> {
+        self.life_of[tensor as usize].map(|life| &self.lives[life])
+    }
+
     /// The node that runs at a place; none if that is a copy.
-    pub fn node_at(&self, place: u32) -> Option<NodeId> {
-        match self.program.origin(self.order[place as usize]) {
+    pub fn node_at(&self, place: Position) -> Option<NodeId> {
+        match self.program.origin(self.order[place]) {
             Origin::Op(node) => Some(node),
             _ => None,
         }
@@ -137,7 +154,7 @@ impl<'a> Course<'a> {
         // The tensor whose buffer each one is in, and how many inputs are still to read that.
         let mut buffers = vec![NONE; program.tensor_count()];
         let mut readers = vec![0u32; program.tensor_count()];
-        for (place, &op) in (0u32..).zip(&self.order) {
+        for (place, &op) in self.order.numbered() {
             let reads: Vec<u32> = program.reads(op).map(|read| read.unwrap_or(NONE)).collect();
             let buffer_of = |tensor: u32| buffers.get(tensor as usize).copied().unwrap_or(NONE);
             let mut made: Vec<(u32, u32)> = Vec::new();
@@ -165,7 +182,7 @@ impl<'a> Course<'a> {
             }
             for (tensor, buffer) in made {
                 buffers[tensor as usize] = buffer;
-                self.made_at[tensor as usize] = place;
+                self.made_at[tensor as usize] = Some(place);
                 if buffer == NONE {
                     continue;
                 }
@@ -175,9 +192,9 @@ impl<'a> Course<'a> {
                     && bytes > 0
                     && let Place::Gpu(gpu) = program.tensor_place(tensor)
                 {
-                    self.life_of[tensor as usize] = self.lives.len() as u32;
-                    self.lives.push(Life { gpu, bytes, made: place, uses: Vec::new() });
-                    self.own_bytes[place as usize] += bytes as i64;
+                    let life = self.lives.push(Life { gpu, bytes, made: place, uses: Vec::new() });
+                    self.life_of[tensor as usize] = Some(life);
+                    self.own_bytes[place] += bytes as i64;
                 } else {
                     self.life_of[tensor as usize] = self.life_of[buffer as usize];
                 }
@@ -186,7 +203,8 @@ impl<'a> Course<'a> {
                 if let Some(&buffer) = buffers.get(read as usize).filter(|&&buffer| buffer != NONE) {
                     readers[buffer as usize] = readers[buffer as usize].saturating_sub(1);
                 }
-                if let Some(life) = self.lives.get_mut(self.life_of[read as usize] as usize) {
+                if let Some(life) = self.life_of[read as usize] {
+                    let life = &mut self.lives[life];
                     let read = Use { place, tensor: read, reader: Reader::Entry(op) };
                     if life.uses.last() != Some(&read) {
                         life.uses.push(read);
@@ -194,7 +212,7 @@ impl<'a> Course<'a> {
                 }
             }
             if matches!(program.place(op), Place::Gpu(_)) {
-                self.own_bytes[place as usize] += program.workspace_bytes(op) as i64;
+                self.own_bytes[place] += program.workspace_bytes(op) as i64;
             }
             match program.origin(op) {
                 Origin::Op(node) => {
@@ -206,8 +224,9 @@ impl<'a> Course<'a> {
                 Origin::Copy(id) if self.outline.placement().output(id) == Place::Host => {
                     for tensor in program.outputs(op) {
                         self.tensor_ids[tensor as usize] = Some(id);
-                        self.brought
-                            .insert((id, program.tensor_place(tensor)), self.life_of[tensor as usize]);
+                        if let Some(life) = self.life_of[tensor as usize] {
+                            self.brought.insert((id, program.tensor_place(tensor)), life);
+                        }
                     }
                 }
                 _ => {}
@@ -227,11 +246,8 @@ impl<'a> Course<'a> {
             .map(|gpu| patterns.is_empty() || patterns.iter().any(|pattern| gpu.matches(pattern)))
             .collect();
         for (tensor, id) in self.tensor_ids.iter().enumerate() {
-            if !self.can_leave[tensor] {
-                continue;
-            }
-            let life = &self.lives[self.life_of[tensor] as usize];
-            self.can_leave[tensor] = is_edited[usize::from(life.gpu)]
+            let Some(life) = self.life_of[tensor].filter(|_| self.can_leave[tensor]) else { continue };
+            self.can_leave[tensor] = is_edited[usize::from(self.lives[life].gpu)]
                 && id.is_some_and(|id| {
                     let readers = || graph.uses(id).iter().map(|reader| reader.node);
                     parameters.filters.admit_producer(graph, graph.producer(id))
@@ -243,7 +259,7 @@ impl<'a> Course<'a> {
     fn find_swappable(&mut self) {
         let Analysis { graph, ref_variables, flow, .. } = self.outline.analysis();
         for (tensor, id) in self.tensor_ids.iter().enumerate() {
-            self.can_leave[tensor] = self.life_of[tensor] != NONE
+            self.can_leave[tensor] = self.life_of[tensor].is_some()
                 && id.is_some_and(|id| {
                     let producer = graph.producer(id);
                     flow.output_frame(producer) == FrameId::TOP
@@ -254,7 +270,7 @@ impl<'a> Course<'a> {
 
     fn follow_clocks(&mut self, host_op_seconds: f64) {
         let mut clocks = vec![0.0f64; self.program.persistent_bytes().count() + 1];
-        for &op in &self.order {
+        for &op in self.order.iter() {
             let place = self.program.place(op);
             let host = clocks[0];
             let clock = &mut clocks[place.index()];
@@ -269,22 +285,23 @@ impl<'a> Course<'a> {
 
     fn fill_rooms(&mut self) {
         let places = self.order.len();
+        let (first, end) = (Position::new(0), self.end());
         self.rooms = self
             .program
             .persistent_bytes()
             .map(|bytes| {
                 let mut room = Room::new(places);
-                room.add(0, places as u32, bytes as i64);
+                room.add(first, end, bytes as i64);
                 room
             })
             .collect();
-        for life in &self.lives {
-            self.rooms[usize::from(life.gpu)].add(life.made, life.end() + 1, life.bytes as i64);
+        for life in self.lives.iter() {
+            self.rooms[usize::from(life.gpu)].add(life.made, life.end().next(), life.bytes as i64);
         }
-        for (place, &op) in (0u32..).zip(&self.order) {
+        for (place, &op) in self.order.numbered() {
             if let Place::Gpu(gpu) = self.program.place(op) {
                 let scratch = self.program.workspace_bytes(op);
-                self.rooms[usize::from(gpu)].add(place, place + 1, scratch as i64);
+                self.rooms[usize::from(gpu)].add(place, place.next(), scratch as i64);
             }
         }
     }

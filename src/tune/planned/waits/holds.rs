@@ -5,11 +5,11 @@ use std::collections::{BinaryHeap, HashMap};
 
 use rustc_hash::FxHashSet as HashSet;
 
-use super::course::{Course, NONE};
 use crate::graph::{Condition, FrameId, Graph, NodeId};
 use crate::ops::Fact;
 use crate::order::Place;
 use crate::tune::outsiders::Outsiders;
+use crate::tune::planned::timeline::{Course, Position, Table};
 
 /// How many of the last ops that may hold up others are tried, one after the other.
 const MOST_TRIED: usize = 16;
@@ -36,28 +36,31 @@ const MOST_VISITS: usize = 400_000_000;
 /// need anyway ([`Outsiders`]). All that the first rule allows is before a certain place, and so is what that waits for in turn. So
 /// chains of edges of both kinds are allowed if each of their edges is.
 #[derive(Debug)]
-pub(super) struct Holds {
+pub(in crate::tune::planned) struct Holds {
     /// For each GPU and place the last place up to it with an op that may hold up any other.
-    last: Vec<Vec<u32>>,
+    last: Lasts,
     /// The same for what runs in a branch only.
-    branches: Vec<(Condition, Vec<Vec<u32>>)>,
-    /// For each node the first place that it must not be made to wait for, but for what `outsiders` allow.
-    free_before: Vec<u32>,
+    branches: Vec<(Condition, Lasts)>,
+    /// For each node the first place that it must not be made to wait for, but for what `outsiders` allow; none if there is no such place.
+    free_before: Vec<Option<Position>>,
     outsiders: Outsiders,
-    matters: Vec<bool>,
+    matters: Table<Position, bool>,
 }
+
+/// For each GPU and place the last place up to it with a certain op.
+type Lasts = Vec<Table<Position, Option<Position>>>;
 
 /// An op that may hold up others.
 #[derive(Debug, Clone, Copy)]
 struct Holder {
-    place: u32,
+    place: Position,
     gpu: u16,
     node: NodeId,
 }
 
 /// Which ops come into question to hold up others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Starters {
+pub(in crate::tune::planned) enum Starters {
     /// All that run whenever the others do.
     All,
     /// Those that run in each step.
@@ -70,28 +73,28 @@ impl Holds {
         let analysis = course.outline.analysis();
         let latest_needs = latest_needs(course);
         let mut holding: Vec<Holder> = Vec::new();
-        let mut matters = Vec::with_capacity(course.order.len());
-        for (place, &op) in (0u32..).zip(&course.order) {
+        let mut matters = Table::default();
+        for (place, &op) in course.order.numbered() {
             matters.push(touches(course, op, least_bytes));
             if let (Some(node), Place::Gpu(gpu), true) =
-                (course.node_at(place), course.program.place(op), matters[place as usize])
+                (course.node_at(place), course.program.place(op), matters[place])
                 && analysis.step.certainly_contains(node)
                 && is_outside_loops(course, node)
-                && latest_needs[node.index()] == place
+                && latest_needs[node.index()] == Some(place)
             {
                 holding.push(Holder { place, gpu, node });
             }
         }
         let flow = &analysis.flow;
         let last = |runs: &dyn Fn(Condition) -> bool| {
-            let mut last = vec![vec![NONE; course.order.len()]; course.rooms.len()];
+            let mut last: Lasts = vec![Table::filled(None, course.order.len()); course.rooms.len()];
             for &Holder { place, gpu, .. } in holding.iter().filter(|of| runs(flow.condition(of.node))) {
-                last[usize::from(gpu)][place as usize] = place;
+                last[usize::from(gpu)][place] = Some(place);
             }
             for last in &mut last {
-                let mut latest = NONE;
-                for place in last {
-                    latest = if *place == NONE { latest } else { *place };
+                let mut latest = None;
+                for place in last.iter_mut() {
+                    latest = place.or(latest);
                     *place = latest;
                 }
             }
@@ -108,12 +111,12 @@ impl Holds {
     }
 
     /// Whether the op at a place makes or reads a large buffer.
-    pub fn matters(&self, place: u32) -> bool {
-        self.matters[place as usize]
+    pub fn matters(&self, place: Position) -> bool {
+        self.matters[place]
     }
 
     /// Whether the op at a place may hold up any other.
-    pub fn may_hold(&self, gpu: u16, place: u32) -> bool {
+    pub fn may_hold(&self, gpu: u16, place: Position) -> bool {
         last(&self.last, gpu, place, place).is_some()
     }
 
@@ -123,14 +126,15 @@ impl Holds {
     }
 
     /// Whether the op at a place may hold up others of this branch of [`Holds::branches`].
-    pub fn may_hold_within(&self, branch: usize, gpu: u16, place: u32) -> bool {
+    pub fn may_hold_within(&self, branch: usize, gpu: u16, place: Position) -> bool {
         self.branches.get(branch).is_some_and(|(_, lasts)| last(lasts, gpu, place, place).is_some())
     }
 
     /// Whether an op may be made to wait for the one at a place, if that one may hold up any.
-    pub fn may_wait(&self, course: &Course, node: NodeId, place: u32) -> bool {
+    pub fn may_wait(&self, course: &Course, node: NodeId, place: Position) -> bool {
         let Some(other) = course.node_at(place) else { return false };
-        let is_free = place < self.free_before[node.index()] || self.outsiders.all_need(node, other);
+        let is_free = self.free_before[node.index()].is_none_or(|free| place < free)
+            || self.outsiders.all_need(node, other);
         is_free && course.outline.analysis().may_wait(node, other)
     }
 
@@ -139,10 +143,10 @@ impl Holds {
         &self,
         course: &Course,
         gpu: u16,
-        (first, place): (u32, u32),
+        (first, place): (Position, Position),
         consumers: &[NodeId],
         starters: Starters,
-    ) -> Option<u32> {
+    ) -> Option<Position> {
         let flow = &course.outline.analysis().flow;
         let runs_all =
             |&branch: &Condition| consumers.iter().all(|&node| flow.implies(flow.condition(node), branch));
@@ -154,15 +158,16 @@ impl Holds {
         };
         let lasts = branch.map_or(&self.last, |(_, lasts)| lasts);
         let latest = last(lasts, gpu, first, place)?;
-        let earlier = |&found: &u32| last(lasts, gpu, first, found.checked_sub(1)?);
-        let all_may_wait = |&found: &u32| consumers.iter().all(|&node| self.may_wait(course, node, found));
+        let earlier = |&found: &Position| last(lasts, gpu, first, found.previous()?);
+        let all_may_wait =
+            |&found: &Position| consumers.iter().all(|&node| self.may_wait(course, node, found));
         let mut tried = std::iter::successors(Some(latest), earlier).take(MOST_TRIED);
         if let Some(found) = tried.find(all_may_wait) {
             return Some(found);
         }
         // What they need in any case they may wait for too.
         let outsider = consumers.iter().copied().find(|&node| !self.may_wait(course, node, latest))?;
-        let is_found = |place: u32| last(lasts, gpu, place, place).is_some();
+        let is_found = |place: Position| last(lasts, gpu, place, place).is_some();
         let found = latest_needed(course, outsider, first, |at| at <= place && is_found(at))?;
         let needed = |&node: &NodeId| {
             self.may_wait(course, node, found)
@@ -173,9 +178,8 @@ impl Holds {
 }
 
 /// The last place up to this one, and not before `first`, that one of these lists has.
-fn last(lasts: &[Vec<u32>], gpu: u16, first: u32, place: u32) -> Option<u32> {
-    let found = *lasts[usize::from(gpu)].get(place as usize)?;
-    (found != NONE && found >= first).then_some(found)
+fn last(lasts: &Lasts, gpu: u16, first: Position, place: Position) -> Option<Position> {
+    lasts[usize::from(gpu)].get(place).copied()?.filter(|&found| found >= first)
 }
 
 /// The branches that most of these ops are in.
@@ -196,58 +200,59 @@ fn largest_branches(course: &Course, holding: &[Holder]) -> Vec<Condition> {
 fn touches(course: &Course, op: u32, least_bytes: u64) -> bool {
     let program = course.program;
     let touched = program.outputs(op).chain(program.reads(op).flatten());
-    let mut lives = touched.filter_map(|tensor| course.lives.get(course.life_of[tensor as usize] as usize));
+    let mut lives = touched.filter_map(|tensor| course.life_of(tensor));
     lives.any(|life| life.bytes >= least_bytes)
 }
 
-/// For each node the first place that it must not be made to wait for, if these ops are waited for.
-fn free_before(course: &Course, holding: &[Holder]) -> Vec<u32> {
+/// For each node the first place that it must not be made to wait for, if these ops are waited for; none if there is none.
+fn free_before(course: &Course, holding: &[Holder]) -> Vec<Option<Position>> {
     let analysis = course.outline.analysis();
     let graph = analysis.graph;
     let missing = first_missing(course, holding);
-    let mut free = vec![NONE; graph.len()];
+    let mut free = vec![None; graph.len()];
     for &node in graph.topological().iter().rev() {
         let later = graph.successors(node).filter(|&next| !graph.is_back_edge(node, next));
-        let first = later.map(|next| match analysis.step.contains(next) {
+        let first = later.filter_map(|next| match analysis.step.contains(next) {
             true => free[next.index()],
             false => missing[next.index()],
         });
-        free[node.index()] = first.min().unwrap_or(NONE);
+        free[node.index()] = first.min();
     }
     free
 }
 
 /// For each node the place of the first of these ops that needs an op with effects, or one to be fed, that the node does not need. So
 /// all that those before that place need, the node needs too.
-fn first_missing(course: &Course, holding: &[Holder]) -> Vec<u32> {
+fn first_missing(course: &Course, holding: &[Holder]) -> Vec<Option<Position>> {
     let analysis = course.outline.analysis();
     let graph = analysis.graph;
     let is_needy = |node: NodeId| graph.op(node).is_stateful() || graph.op(node).facts().has(Fact::Fed);
     let places = first_needed(graph, holding);
-    let mut needy: Vec<NodeId> =
-        graph.node_ids().filter(|&node| places[node.index()] != NONE && is_needy(node)).collect();
-    needy.sort_unstable_by_key(|&node| (places[node.index()], node));
-    let mut first_missing = vec![NONE; graph.len()];
+    let place_of_needy = |node: NodeId| Some((places[node.index()].filter(|_| is_needy(node))?, node));
+    let mut needy: Vec<(Position, NodeId)> = graph.node_ids().filter_map(place_of_needy).collect();
+    needy.sort_unstable();
+    let mut first_missing: Vec<Option<Position>> = vec![None; graph.len()];
     let mut needs = vec![0u64; graph.len()];
     let mut visits = 0;
     for batch in needy.chunks(64) {
         visits += graph.len();
         if visits > MOST_VISITS {
-            let first = places[batch[0].index()];
-            first_missing.iter_mut().for_each(|missing| *missing = (*missing).min(first));
+            let (first, _) = batch[0];
+            let or_first = |missing: Option<Position>| missing.map_or(first, |missing| missing.min(first));
+            first_missing.iter_mut().for_each(|missing| *missing = Some(or_first(*missing)));
             break;
         }
         needs.fill(0);
-        batch.iter().enumerate().for_each(|(bit, node)| needs[node.index()] |= 1 << bit);
+        batch.iter().enumerate().for_each(|(bit, (_, node))| needs[node.index()] |= 1 << bit);
         for &node in graph.topological() {
             let before = graph.predecessors(node).filter(|&from| !graph.is_back_edge(from, node));
             let inherited = before
                 .filter(|from| from.index() < graph.len())
                 .fold(0, |bits, from| bits | needs[from.index()]);
             needs[node.index()] |= inherited;
-            let missing = (needs[node.index()].trailing_ones() as usize).min(batch.len());
-            if missing < batch.len() && first_missing[node.index()] == NONE {
-                first_missing[node.index()] = places[batch[missing].index()];
+            let missing = needs[node.index()].trailing_ones() as usize;
+            if first_missing[node.index()].is_none() {
+                first_missing[node.index()] = batch.get(missing).map(|&(place, _)| place);
             }
         }
     }
@@ -258,27 +263,27 @@ fn first_missing(course: &Course, holding: &[Holder]) -> Vec<u32> {
 /// waits for as the graph is drawn: a `Merge` with an input from a branch that is not taken, and what reads it.
 ///
 /// An edge from an op in its own place to a later one never closes a cycle, also not by way of ops that do not run.
-fn latest_needs(course: &Course) -> Vec<u32> {
+fn latest_needs(course: &Course) -> Vec<Option<Position>> {
     let graph = course.outline.analysis().graph;
-    let mut latest = vec![0; graph.len()];
+    let mut latest: Vec<Option<Position>> = vec![None; graph.len()];
     for &node in graph.topological() {
-        let own = course.outline.entry(node).map(|entry| course.place_of[entry as usize]);
         let before = graph.predecessors(node).filter(|&from| !graph.is_back_edge(from, node));
-        let needs = before.filter(|from| from.index() < graph.len()).map(|from| latest[from.index()]).max();
-        latest[node.index()] = own.filter(|&place| place != NONE).max(needs).unwrap_or(0);
+        let needs =
+            before.filter(|from| from.index() < graph.len()).filter_map(|from| latest[from.index()]).max();
+        latest[node.index()] = course.place_of_node(node).max(needs);
     }
     latest
 }
 
 /// For each node the place of the first of these ops, which come in their order, that needs it or is it.
-fn first_needed(graph: &Graph, holding: &[Holder]) -> Vec<u32> {
-    let mut first = vec![NONE; graph.len()];
+fn first_needed(graph: &Graph, holding: &[Holder]) -> Vec<Option<Position>> {
+    let mut first = vec![None; graph.len()];
     let mut open = Vec::new();
     for &Holder { place, node, .. } in holding {
         open.push(node);
         while let Some(node) = open.pop() {
-            if first[node.index()] == NONE {
-                first[node.index()] = place;
+            if first[node.index()].is_none() {
+                first[node.index()] = Some(place);
                 open.extend(graph.predecessors(node).filter(|from| from.index() < graph.len()));
             }
         }
@@ -290,7 +295,7 @@ fn first_needed(graph: &Graph, holding: &[Holder]) -> Vec<u32> {
 fn touches_gpu(course: &Course, node: NodeId) -> bool {
     let Some(entry) = course.outline.entry(node) else { return false };
     let mut touched = course.program.outputs(entry).chain(course.program.reads(entry).flatten());
-    touched.any(|tensor| course.life_of[tensor as usize] != NONE)
+    touched.any(|tensor| course.life_of[tensor as usize].is_some())
 }
 
 fn is_outside_loops(course: &Course, node: NodeId) -> bool {
@@ -299,18 +304,23 @@ fn is_outside_loops(course: &Course, node: NodeId) -> bool {
 }
 
 /// The last of the ops that an op needs that is at or behind a place and pleases; none if the search for it takes long.
-fn latest_needed(course: &Course, node: NodeId, first: u32, pleases: impl Fn(u32) -> bool) -> Option<u32> {
+fn latest_needed(
+    course: &Course,
+    node: NodeId,
+    first: Position,
+    pleases: impl Fn(Position) -> bool,
+) -> Option<Position> {
     let graph = course.outline.analysis().graph;
     let mut seen = HashSet::default();
     let mut open = BinaryHeap::new();
     let mut at = node;
     loop {
         for from in graph.predecessors(at).filter(|&from| !graph.is_back_edge(from, at)) {
-            if let Some(entry) = course.outline.entry(from) {
-                let place = course.place_of[entry as usize];
-                if place != NONE && place >= first && seen.insert(place) {
-                    open.push(place);
-                }
+            if let Some(place) = course.place_of_node(from)
+                && place >= first
+                && seen.insert(place)
+            {
+                open.push(place);
             }
         }
         let place = open.pop()?;

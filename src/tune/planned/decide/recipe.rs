@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use super::course::NONE;
-use super::decisions::{Decision, Decisions, Gap};
-use super::holds::Starters;
-use super::residence::{Absence, Comeback, Read, Residence};
+use super::decisions::{Decision, Decisions};
+use super::residence::{Absence, Comeback, Residence};
 use crate::graph::NodeId;
 use crate::plan::NodeOrder;
 use crate::simulate::Buffer;
+use crate::tune::planned::timeline::{Gap, LifeId, Position};
+use crate::tune::planned::waits::Starters;
 
 /// What ops that run again for one tensor may be.
 ///
@@ -16,7 +16,7 @@ use crate::simulate::Buffer;
 /// room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Chains {
+pub(in crate::tune::planned) enum Chains {
     /// Few; what they read and what returns later by a copy is brought back earlier; all that is made on the way counts together.
     Short,
     /// More; what they read and what returns later is made again too, if it can be; what is made on the way counts while it is read.
@@ -38,26 +38,34 @@ impl Chains {
 const MOST_TRIED: u32 = 64;
 
 /// How to make a tensor again at a place: the ops to run, each after those that it reads, and what they read.
-#[derive(Debug, Default)]
-pub(super) struct Recipe {
-    pub place: u32,
+#[derive(Debug)]
+pub(in crate::tune::planned) struct Recipe {
+    pub place: Position,
     /// The ops of the graph that are to read it.
     pub consumers: Vec<NodeId>,
     pub runs: Vec<Run>,
-    /// Buffers whose return by a copy must be earlier: life and absence.
-    pub pulled: Vec<(u32, u32)>,
+    /// The gaps that a copy must end earlier.
+    pub pulled: Vec<Gap>,
     /// What keeps updates of variables behind.
     pub orders: Vec<NodeOrder>,
     seconds: f64,
     tried: u32,
 }
 
-/// A second run in a recipe. Its reads name other runs by their places in the recipe.
+/// A second run in a recipe.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(in crate::tune::planned) struct Run {
     pub node: NodeId,
     pub tensor: u32,
-    pub reads: Vec<Read>,
+    pub inputs: Vec<Input>,
+}
+
+/// What a run of a recipe reads.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::tune::planned) struct Input {
+    pub tensor: u32,
+    /// The run of the recipe that makes it, counted from the first; none if it is read from where it is.
+    pub from: Option<usize>,
 }
 
 /// How far a recipe had come.
@@ -70,7 +78,7 @@ struct Mark {
 
 /// What a recipe may do.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Allowance<'a> {
+pub(in crate::tune::planned) struct Allowance<'a> {
     /// How long all of its runs may take.
     pub seconds: f64,
     pub chains: Chains,
@@ -82,11 +90,19 @@ impl Recipe {
     /// How to make a tensor again right before a place, for these ops; none if that is not allowed or not possible.
     pub fn for_tensor(
         residence: &Residence,
-        (tensor, place): (u32, u32),
+        (tensor, place): (u32, Position),
         consumers: Vec<NodeId>,
         allowance: Allowance,
     ) -> Option<Recipe> {
-        let mut recipe = Recipe { place, consumers, ..Recipe::default() };
+        let mut recipe = Recipe {
+            place,
+            consumers,
+            runs: Vec::new(),
+            pulled: Vec::new(),
+            orders: Vec::new(),
+            seconds: 0.0,
+            tried: 0,
+        };
         recipe.make(residence, tensor, allowance, allowance.chains.longest())?;
         Some(recipe)
     }
@@ -104,19 +120,20 @@ impl Recipe {
         let depth = depth.checked_sub(1)?;
         self.orders.extend(residence.updates.behind(course, residence.holds, node, self.place)?);
         let entry = course.outline.entry(node)?;
-        let mut reads: Vec<Read> = Vec::new();
+        let mut inputs: Vec<Input> = Vec::new();
         for tensor in course.program.reads(entry).flatten() {
             // Variables, and what is in the host's memory, are there anyway.
-            if course.life_of[tensor as usize] == NONE || reads.iter().any(|read| read.tensor == tensor) {
+            if course.life_of[tensor as usize].is_none() || inputs.iter().any(|input| input.tensor == tensor)
+            {
                 continue;
             }
             if !self.runs.iter().any(|run| run.tensor == tensor) {
                 self.provide(residence, tensor, allowance, depth)?;
             }
             let from = self.runs.iter().position(|run| run.tensor == tensor);
-            reads.push(Read { tensor, from: from.map(|run| run as u32) });
+            inputs.push(Input { tensor, from });
         }
-        self.runs.push(Run { node, tensor, reads });
+        self.runs.push(Run { node, tensor, inputs });
         Some(())
     }
 
@@ -129,8 +146,8 @@ impl Recipe {
         depth: usize,
     ) -> Option<()> {
         let course = residence.course;
-        let life = course.life_of[tensor as usize];
-        let of = &residence.lives[life as usize];
+        let life = course.life_of[tensor as usize]?;
+        let of = &residence.lives[life];
         let last = of.uses.iter().rev().find(|read| read.tensor == tensor).map(|read| read.place);
         if last.is_none_or(|last| last < self.place) {
             // It is not read any more: it must be made again too.
@@ -179,14 +196,19 @@ impl Recipe {
     }
 
     /// Brings what comes back later by a copy back earlier.
-    fn pull(&mut self, residence: &Residence, tensor: u32, (life, absence): (u32, &Absence)) -> Option<()> {
+    fn pull(
+        &mut self,
+        residence: &Residence,
+        tensor: u32,
+        (life, absence): (LifeId, &Absence),
+    ) -> Option<()> {
         if absence.comeback != Comeback::Swap || absence.tensor != tensor {
             return None;
         }
         residence.course.tensor_ids[tensor as usize]?;
-        let key = (life, absence.after);
-        if !self.pulled.contains(&key) {
-            self.pulled.push(key);
+        let gap = Gap { life, after: absence.after };
+        if !self.pulled.contains(&gap) {
+            self.pulled.push(gap);
         }
         Some(())
     }
@@ -203,7 +225,7 @@ impl Recipe {
         // How many runs one after the other lead to each.
         let mut ranks: Vec<usize> = Vec::with_capacity(self.runs.len());
         for run in &self.runs {
-            let before = run.reads.iter().filter_map(|read| read.from).map(|from| ranks[from as usize] + 1);
+            let before = run.inputs.iter().filter_map(|input| input.from).map(|from| ranks[from] + 1);
             ranks.push(before.max().unwrap_or(0));
         }
         let mut by_rank = listed.clone();
@@ -216,7 +238,7 @@ impl Recipe {
         let program = residence.course.program;
         let bytes = |run: &Run| {
             let bytes = program.tensor_bytes(run.tensor);
-            let reads = |other: &&Run| other.reads.iter().any(|read| read.tensor == run.tensor);
+            let reads = |other: &&Run| other.inputs.iter().any(|input| input.tensor == run.tensor);
             let mut readers = self.runs.iter().filter(reads);
             let is_written_over = readers.next().is_some_and(|reader| {
                 program.tensor_bytes(reader.tensor) == bytes && program.buffer(reader.tensor) != Buffer::Own
@@ -230,8 +252,8 @@ impl Recipe {
     fn most_bytes(&self, residence: &Residence, order: &[usize]) -> i64 {
         let Some(last) = self.runs.len().checked_sub(1) else { return 0 };
         let mut readers = vec![0usize; self.runs.len()];
-        for from in self.runs.iter().flat_map(|run| &run.reads).filter_map(|read| read.from) {
-            readers[from as usize] += 1;
+        for from in self.runs.iter().flat_map(|run| &run.inputs).filter_map(|input| input.from) {
+            readers[from] += 1;
         }
         let bytes = |run: usize| match run == last {
             true => 0,
@@ -243,10 +265,10 @@ impl Recipe {
             let over = self.written_over(residence, run, &readers);
             here += bytes(run) - over.map_or(0, bytes);
             most = most.max(here);
-            for from in self.runs[run].reads.iter().filter_map(|read| read.from) {
-                readers[from as usize] -= 1;
-                if readers[from as usize] == 0 && over != Some(from as usize) {
-                    here -= bytes(from as usize);
+            for from in self.runs[run].inputs.iter().filter_map(|input| input.from) {
+                readers[from] -= 1;
+                if readers[from] == 0 && over != Some(from) {
+                    here -= bytes(from);
                 }
             }
         }
@@ -261,7 +283,7 @@ impl Recipe {
         if program.buffer(tensor) == Buffer::Own {
             return None;
         }
-        let from = self.runs[run].reads.iter().filter_map(|read| read.from).map(|from| from as usize);
+        let from = self.runs[run].inputs.iter().filter_map(|input| input.from);
         from.filter(|&from| readers[from] == 1)
             .find(|&from| program.tensor_bytes(self.runs[from].tensor) == bytes)
     }

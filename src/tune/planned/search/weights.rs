@@ -5,13 +5,12 @@
 //! such as are far from one another, so that copies and computing overlap. How much room there must be for a plan to be found, only
 //! trying tells.
 
-use super::course::Course;
-use super::room::Room;
-use super::{Planned, rank, schedule};
 use crate::graph::NodeId;
 use crate::order::Place;
 use crate::plan::{Draft, Weight};
 use crate::simulate::{Outline, Program};
+use crate::tune::planned::timeline::{Course, Position, Room, natural};
+use crate::tune::planned::{Planned, rank};
 use crate::tune::{Found, Judge, StrategyError};
 
 /// What part of the memory the weights that stay may fill, with all else that is there at the same time.
@@ -21,7 +20,7 @@ const FILLS: [f64; 6] = [1.0, 0.9, 0.8, 0.65, 0.4, 0.0];
 const LEAD_PARTS: u32 = 64;
 
 /// The best plan with weights on the host, or `found`, the one with all weights on the GPUs, if that is better or the only one.
-pub(super) fn find(
+pub(in crate::tune::planned) fn find(
     planned: &Planned,
     judge: &mut Judge,
     found: Option<Found>,
@@ -55,7 +54,7 @@ pub(super) fn find(
 }
 
 /// The ops of all weights that may go to the host.
-pub(super) fn all(outline: &Outline) -> Vec<NodeId> {
+pub(in crate::tune::planned) fn all(outline: &Outline) -> Vec<NodeId> {
     let mut ops: Vec<NodeId> = outline.weights().into_iter().flat_map(|weight| weight.ops).collect();
     ops.sort_unstable();
     ops
@@ -66,8 +65,8 @@ struct Candidate {
     ops: Vec<NodeId>,
     bytes: i64,
     gpu: usize,
-    first: u32,
-    end: u32,
+    first: Position,
+    end: Position,
 }
 
 impl Candidate {
@@ -77,37 +76,36 @@ impl Candidate {
         let graph = outline.analysis().graph;
         let Place::Gpu(gpu) = outline.placement().op(*weight.ops.first()?) else { return None };
         let readers = weight.tensors.iter().flat_map(|&tensor| graph.uses(tensor));
-        let places: Vec<u32> = readers
-            .filter_map(|reader| Some(course.place_of[outline.entry(reader.node)? as usize]))
-            .collect();
+        let places: Vec<Position> = readers.filter_map(|reader| course.place_of_node(reader.node)).collect();
         let lead = course.order.len() as u32 / LEAD_PARTS + 1;
         Some(Candidate {
             ops: weight.ops,
             bytes: weight.bytes as i64,
             gpu: usize::from(gpu),
-            first: places.iter().min()?.saturating_sub(lead),
-            end: places.iter().max()? + 1,
+            first: places.iter().min()?.minus(lead),
+            end: places.iter().max()?.next(),
         })
     }
 
     /// Whether any place at which the weight is not needed has more than so many bytes.
-    fn is_in_the_way(&self, rooms: &[Room], places: u32, limit: i64) -> bool {
+    fn is_in_the_way(&self, rooms: &[Room], step_end: Position, limit: i64) -> bool {
         let room = &rooms[self.gpu];
-        room.most(0, self.first).max(room.most(self.end, places)) > limit
+        room.most(Position::new(0), self.first).max(room.most(self.end, step_end)) > limit
     }
 
     /// Takes the weight's bytes so many times where it is not needed.
-    fn add_to(&self, rooms: &mut [Room], places: u32, times: i64) {
+    fn add_to(&self, rooms: &mut [Room], step_end: Position, times: i64) {
         let room = &mut rooms[self.gpu];
-        room.add(0, self.first, self.bytes * times);
-        room.add(self.end, places, self.bytes * times);
+        room.add(Position::new(0), self.first, self.bytes * times);
+        room.add(self.end, step_end, self.bytes * times);
     }
 }
 
 /// The weights that may go, the first to go first.
 struct Candidates {
     all: Vec<Candidate>,
-    places: u32,
+    /// The place behind the last.
+    step_end: Position,
     /// What is taken at each place with all weights on the GPUs.
     rooms: Vec<Room>,
     /// The bytes of each GPU.
@@ -118,7 +116,7 @@ impl Candidates {
     fn of(judge: &Judge) -> Candidates {
         let (outline, machine) = (judge.outline(), judge.machine());
         let program = Program::new(outline, &Draft::default());
-        let order = schedule::natural(&program, machine);
+        let order = natural(&program, machine);
         let course = Course::new(outline, &program, order, machine.host_op_seconds);
         let weights = outline.weights().into_iter();
         let mut all: Vec<Candidate> = weights.filter_map(|weight| Candidate::of(weight, &course)).collect();
@@ -130,7 +128,7 @@ impl Candidates {
         let memory = |gpu| machine.memory_bytes(gpu).unwrap_or(i64::MAX as u64);
         Candidates {
             all: ranked.into_iter().map(|(_, _, candidate)| candidate).collect(),
-            places: course.order.len() as u32,
+            step_end: course.end(),
             memory: (0..course.rooms.len()).map(memory).collect(),
             rooms: course.rooms,
         }
@@ -142,8 +140,8 @@ impl Candidates {
         let mut rooms = self.rooms.clone();
         let mut picked: Vec<&Candidate> = Vec::new();
         for candidate in &self.all {
-            if candidate.is_in_the_way(&rooms, self.places, limit(candidate.gpu)) {
-                candidate.add_to(&mut rooms, self.places, -1);
+            if candidate.is_in_the_way(&rooms, self.step_end, limit(candidate.gpu)) {
+                candidate.add_to(&mut rooms, self.step_end, -1);
                 picked.push(candidate);
             }
         }
@@ -151,11 +149,11 @@ impl Candidates {
         let mut ops: Vec<NodeId> = Vec::new();
         for candidate in picked.into_iter().rev() {
             let is_needed =
-                candidate.is_in_the_way(&rooms, self.places, limit(candidate.gpu) - candidate.bytes);
+                candidate.is_in_the_way(&rooms, self.step_end, limit(candidate.gpu) - candidate.bytes);
             if is_needed {
                 ops.extend(&candidate.ops);
             } else {
-                candidate.add_to(&mut rooms, self.places, 1);
+                candidate.add_to(&mut rooms, self.step_end, 1);
             }
         }
         ops.sort_unstable();

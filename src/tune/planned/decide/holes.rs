@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 
-use super::course::NONE;
 use super::residence::{Absence, Residence};
 use crate::simulate::{Holder, Origin, OutOfMemory, Piece, Program};
+use crate::tune::planned::timeline::{Gap, LifeId, Position};
 
 /// Of what is wanted, so many parts are a large piece, and so many a small one.
 const LARGE_PART: u64 = 8;
@@ -16,11 +16,11 @@ const SMALL_PART: u64 = 64;
 
 /// A buffer that is not to be where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Gone {
+pub(in crate::tune::planned) enum Gone {
     /// It is not to be in memory at a place.
-    At { life: u32, place: u32 },
+    At { life: LifeId, place: Position },
     /// It is to be brought anew to the op at a place.
-    Anew { life: u32, place: u32 },
+    Anew { life: LifeId, place: Position },
 }
 
 impl Gone {
@@ -28,20 +28,21 @@ impl Gone {
     pub fn leave(self, residence: &mut Residence) {
         match self {
             Gone::At { life, place } => {
-                let Some(after) = last_use(residence, life, place) else { return };
-                if !residence.leaves_after(life, after) {
-                    let absence = residence.possible_absence(life, after);
+                let Some(gap) = gap_at(residence, life, place) else { return };
+                if !residence.is_absent(gap) {
+                    let absence = residence.possible_absence(gap);
                     let Some(absence) = absence.filter(|absence| absence.trigger >= place) else { return };
                     residence.leave(life, absence);
                 }
-                residence.change(life, after, |absence| absence.gone_at = absence.gone_at.max(place));
+                residence.change(gap, |absence| absence.gone_at = absence.gone_at.max(place));
             }
             Gone::Anew { life, place } => {
                 let Some(absence) = last_return(residence, life, place) else { return };
-                if !residence.leaves_after(life, absence.after) {
+                let gap = Gap { life, after: absence.after };
+                if !residence.is_absent(gap) {
                     residence.leave(life, absence);
                 }
-                residence.change(life, absence.after, |known| {
+                residence.change(gap, |known| {
                     known.gone_at = known.gone_at.max(absence.trigger);
                     // A second run right behind the first would bring nothing.
                     known.is_fixed |= absence.trigger == absence.after;
@@ -52,11 +53,11 @@ impl Gone {
 }
 
 /// What has to leave so that a place gets the memory that it wants; nothing if that is not to be had.
-pub(super) fn hole(
+pub(in crate::tune::planned) fn hole(
     residence: &Residence,
     program: &Program,
     shortage: &OutOfMemory,
-    place: u32,
+    place: Position,
 ) -> Vec<Gone> {
     let mut window = Window::default();
     let mut best: Option<Window> = None;
@@ -88,11 +89,11 @@ pub(super) fn hole(
 
 /// What is small and lies among what is large: it keeps that from becoming one piece, and would do so again wherever it came to lie
 /// next.
-pub(super) fn islands(
+pub(in crate::tune::planned) fn islands(
     residence: &Residence,
     program: &Program,
     shortage: &OutOfMemory,
-    place: u32,
+    place: Position,
 ) -> Vec<Gone> {
     let small = small_among_large(&shortage.pieces, shortage.wanted_bytes);
     let lives = small.filter_map(|piece| match piece.holder {
@@ -104,11 +105,11 @@ pub(super) fn islands(
 
 /// What the op at a place reads itself, and what lies in the way of what it wants. It has to be there, but may lie elsewhere: it leaves
 /// before and returns last, to where the allocator finds room for it then.
-pub(super) fn displaced(
+pub(in crate::tune::planned) fn displaced(
     residence: &Residence,
     program: &Program,
     shortage: &OutOfMemory,
-    place: u32,
+    place: Position,
 ) -> Vec<Gone> {
     let large = shortage.pieces.iter().filter(|piece| piece.bytes >= shortage.wanted_bytes / LARGE_PART);
     let lives = large.filter_map(|piece| match piece.holder {
@@ -122,11 +123,11 @@ pub(super) fn displaced(
 }
 
 /// How a buffer that the op at a place reads could leave after the last use before that, to come back for it as late as it can.
-fn last_return(residence: &Residence, life: u32, place: u32) -> Option<Absence> {
-    let of = &residence.lives[life as usize];
+fn last_return(residence: &Residence, life: LifeId, place: Position) -> Option<Absence> {
+    let of = &residence.lives[life];
     let before = of.uses.partition_point(|read| read.place < place).checked_sub(1);
     let after = before.map_or(of.made, |last| of.uses[last].place);
-    residence.possible_return(life, after).filter(|absence| absence.until == place)
+    residence.possible_return(Gap { life, after }).filter(|absence| absence.until == place)
 }
 
 /// The small pieces behind the first large one. What lies before that, at the lowest addresses, is persistent for the most part.
@@ -140,14 +141,14 @@ fn small_among_large(pieces: &[Piece], wanted_bytes: u64) -> impl Iterator<Item 
 #[derive(Debug, Clone, Default)]
 struct Window {
     /// How large each is, and the life that has to leave.
-    pieces: VecDeque<(u64, Option<u32>)>,
+    pieces: VecDeque<(u64, Option<LifeId>)>,
     bytes: u64,
     /// The bytes that have to leave.
     cost: u64,
 }
 
 impl Window {
-    fn push(&mut self, piece: &Piece, leaves: Option<u32>) {
+    fn push(&mut self, piece: &Piece, leaves: Option<LifeId>) {
         self.pieces.push_back((piece.bytes, leaves));
         self.bytes += piece.bytes;
         self.cost += leaves.map_or(0, |_| piece.bytes);
@@ -166,7 +167,7 @@ impl Window {
 }
 
 /// The life whose buffer a tensor of a plan's program is in.
-fn life_of(residence: &Residence, program: &Program, tensor: u32) -> Option<u32> {
+fn life_of(residence: &Residence, program: &Program, tensor: u32) -> Option<LifeId> {
     let course = residence.course;
     let graph = course.outline.analysis().graph;
     let maker = program.maker(tensor);
@@ -184,20 +185,20 @@ fn life_of(residence: &Residence, program: &Program, tensor: u32) -> Option<u32>
     };
     let made = course.program.outputs(course.outline.entry(graph.producer(id))?);
     let original = made.start + graph.output_index(id);
-    let life = course.life_of[original as usize];
-    (life != NONE).then_some(life)
+    course.life_of[original as usize]
 }
 
-/// The last use of a buffer before a place at which it is not needed, if it is needed later again.
-fn last_use(residence: &Residence, life: u32, place: u32) -> Option<u32> {
-    let of = &residence.lives[life as usize];
+/// The gap of a buffer that a place lies in, if it is needed later again.
+fn gap_at(residence: &Residence, life: LifeId, place: Position) -> Option<Gap> {
+    let of = &residence.lives[life];
     let later = of.uses.partition_point(|read| read.place < place);
     let is_idle = of.made < place && of.uses.get(later).is_some_and(|read| read.place > place);
-    is_idle.then(|| later.checked_sub(1).map_or(of.made, |last| of.uses[last].place))
+    let after = later.checked_sub(1).map_or(of.made, |last| of.uses[last].place);
+    is_idle.then_some(Gap { life, after })
 }
 
-fn can_be_gone(residence: &Residence, life: u32, place: u32) -> bool {
-    let absence = last_use(residence, life, place).and_then(|after| residence.possible_absence(life, after));
+fn can_be_gone(residence: &Residence, life: LifeId, place: Position) -> bool {
+    let absence = gap_at(residence, life, place).and_then(|gap| residence.possible_absence(gap));
     absence.is_some_and(|absence| absence.trigger >= place)
 }
 
@@ -205,7 +206,7 @@ fn can_be_gone(residence: &Residence, life: u32, place: u32) -> bool {
 mod tests {
     use super::*;
 
-    fn window(pieces: &[(u64, Option<u32>)], wanted_bytes: u64) -> Window {
+    fn window(pieces: &[(u64, Option<LifeId>)], wanted_bytes: u64) -> Window {
         let mut window = Window::default();
         for &(bytes, leaves) in pieces {
             window.push(&Piece { bytes, holder: Holder::Nobody }, leaves);
@@ -216,9 +217,12 @@ mod tests {
 
     #[test]
     fn no_more_leaves_than_must() {
-        let found = window(&[(512, Some(0)), (256, None), (256, Some(1)), (1024, None)], 1280);
+        let found = window(
+            &[(512, Some(LifeId::new(0))), (256, None), (256, Some(LifeId::new(1))), (1024, None)],
+            1280,
+        );
         assert_eq!((found.bytes, found.cost), (1280, 256));
-        assert_eq!(found.pieces, [(256, Some(1)), (1024, None)]);
+        assert_eq!(found.pieces, [(256, Some(LifeId::new(1))), (1024, None)]);
     }
 
     #[test]
@@ -231,7 +235,7 @@ mod tests {
 
     #[test]
     fn what_is_not_enough_is_kept() {
-        let found = window(&[(512, Some(0)), (256, None)], 1024);
+        let found = window(&[(512, Some(LifeId::new(0))), (256, None)], 1024);
         assert_eq!((found.bytes, found.cost), (768, 512));
     }
 }

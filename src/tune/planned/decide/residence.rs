@@ -2,78 +2,78 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::course::{Course, Life, Reader, Use};
-use super::holds::{Holds, Starters};
-use super::room::Room;
-use super::updates::Updates;
 use crate::graph::{FrameId, NodeId};
 use crate::ops::Flow;
 use crate::order::Place;
 use crate::plan::NodeOrder;
 use crate::simulate::Origin;
+use crate::tune::planned::timeline::{
+    Course, Gap, Life, LifeId, Position, Reader, Room, SecondRunId, Table, Use,
+};
+use crate::tune::planned::waits::{Holds, Starters, Updates};
 
 /// How a tensor comes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Comeback {
+pub(in crate::tune::planned) enum Comeback {
     /// By a copy.
     Swap,
     /// By a second run of its op.
-    Again(u32),
+    Again(SecondRunId),
 }
 
 /// A time between two uses in which a buffer is not in memory.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Absence {
+pub(in crate::tune::planned) struct Absence {
     /// The place of the last use before it.
-    pub after: u32,
+    pub after: Position,
     /// The place of the first use behind it.
-    pub until: u32,
+    pub until: Position,
     /// The tensor that those behind it read in place of the original.
     pub tensor: u32,
     pub comeback: Comeback,
     /// The place of the op that starts the return; memory is taken from the place behind it.
-    pub trigger: u32,
+    pub trigger: Position,
     /// Whether it has to return by a copy: something else relies on that, or it leaves right before it is read.
     pub is_fixed: bool,
     /// The last place at which it has to be absent: `after`, if there is no other.
-    pub gone_at: u32,
+    pub gone_at: Position,
 }
 
 /// A second run of an op.
 #[derive(Debug, Clone)]
-pub(super) struct SecondRun {
+pub(in crate::tune::planned) struct SecondRun {
     pub node: NodeId,
     /// It runs right before the op at this place.
-    pub place: u32,
+    pub place: Position,
     /// The op that starts it.
-    pub trigger: u32,
+    pub trigger: Position,
     /// What it reads in a GPU's memory.
     pub reads: Vec<Read>,
 }
 
 /// An input of a second run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Read {
+pub(in crate::tune::planned) struct Read {
     pub tensor: u32,
     /// The second run that makes it for this one alone; none if it is read from where it is.
-    pub from: Option<u32>,
+    pub from: Option<SecondRunId>,
 }
 
 /// A plan in the making: which buffers are absent when, and what that leaves in memory.
 #[derive(Debug)]
-pub(super) struct Residence<'a> {
+pub(in crate::tune::planned) struct Residence<'a> {
     pub course: &'a Course<'a>,
     pub holds: &'a Holds,
     pub updates: &'a Updates,
-    pub lives: Vec<Life>,
+    pub lives: Table<LifeId, Life>,
     /// For each life when it is absent, by place.
-    pub absences: Vec<Vec<Absence>>,
+    pub absences: Table<LifeId, Vec<Absence>>,
     pub rooms: Vec<Room>,
-    pub second_runs: Vec<SecondRun>,
+    pub second_runs: Table<SecondRunId, SecondRun>,
     /// What keeps updates of variables behind them.
     pub orders: Vec<NodeOrder>,
     /// What second runs right before a place take for themselves.
-    pub between: HashMap<u32, i64>,
+    pub between: HashMap<Position, i64>,
 }
 
 impl<'a> Residence<'a> {
@@ -84,31 +84,33 @@ impl<'a> Residence<'a> {
             holds,
             updates,
             lives: course.lives.clone(),
-            absences: vec![Vec::new(); course.lives.len()],
+            absences: Table::filled(Vec::new(), course.lives.len()),
             rooms: course.rooms.clone(),
-            second_runs: Vec::new(),
+            second_runs: Table::default(),
             orders: Vec::new(),
             between: HashMap::new(),
         }
     }
 
     /// The memory of the GPU that a life is in.
-    pub fn room(&mut self, life: u32) -> &mut Room {
-        &mut self.rooms[usize::from(self.lives[life as usize].gpu)]
+    pub fn room(&mut self, life: LifeId) -> &mut Room {
+        &mut self.rooms[usize::from(self.lives[life].gpu)]
     }
 
-    /// How a buffer could be absent between a use and the next one, at some place at least.
-    pub fn possible_absence(&self, life: u32, after: u32) -> Option<Absence> {
-        self.possible_return(life, after).filter(|absence| absence.trigger > after)
+    /// How a buffer could be absent in a gap, at some place at least.
+    pub fn possible_absence(&self, gap: Gap) -> Option<Absence> {
+        self.possible_return(gap).filter(|absence| absence.trigger > gap.after)
     }
 
-    /// How a buffer could leave after a use and be brought back for the next one, even if these follow one another.
-    pub fn possible_return(&self, life: u32, after: u32) -> Option<Absence> {
-        let of = &self.lives[life as usize];
+    /// How a buffer could leave at the beginning of a gap and be brought back for its end, even if that follows at once.
+    pub fn possible_return(&self, Gap { life, after }: Gap) -> Option<Absence> {
+        let of = &self.lives[life];
         let later = &of.uses[of.uses.partition_point(|read| read.place <= after)..];
         let until = later.first()?.place;
         // What is made later hangs on the return by itself.
-        let mut before = later.iter().filter(|read| self.course.made_at[read.tensor as usize] <= after);
+        let mut before = later
+            .iter()
+            .filter(|read| self.course.made_at[read.tensor as usize].is_some_and(|made| made <= after));
         let tensor = before.next()?.tensor;
         if before.any(|read| read.tensor != tensor) || !self.can_leave(of, tensor, later) {
             return None;
@@ -118,7 +120,7 @@ impl<'a> Residence<'a> {
             .filter(|read| read.tensor == tensor)
             .filter_map(|read| self.node(read.reader))
             .collect();
-        let places = (after, until.checked_sub(1)?);
+        let places = (after, until.previous()?);
         let starters = self.starters(life);
         let trigger = self.holds.last_for(self.course, of.gpu, places, &consumers, starters)?;
         let comeback = Comeback::Swap;
@@ -146,7 +148,7 @@ impl<'a> Residence<'a> {
     /// The op of the graph that reads; none if a copy does.
     pub fn node(&self, reader: Reader) -> Option<NodeId> {
         match reader {
-            Reader::Again(number) => Some(self.second_runs[number as usize].node),
+            Reader::Again(number) => Some(self.second_runs[number].node),
             Reader::Entry(op) => match self.course.program.origin(op) {
                 Origin::Op(node) => Some(node),
                 _ => None,
@@ -155,10 +157,9 @@ impl<'a> Residence<'a> {
     }
 
     /// The ops of the graph that are to read what comes back.
-    pub fn consumers(&self, life: u32, absence: &Absence) -> Vec<NodeId> {
-        let next =
-            self.absences[life as usize].iter().map(|other| other.after).find(|&after| after > absence.after);
-        let mut consumers: Vec<NodeId> = self.lives[life as usize]
+    pub fn consumers(&self, life: LifeId, absence: &Absence) -> Vec<NodeId> {
+        let next = self.absences[life].iter().map(|other| other.after).find(|&after| after > absence.after);
+        let mut consumers: Vec<NodeId> = self.lives[life]
             .uses
             .iter()
             .filter(|read| read.place >= absence.until && next.is_none_or(|next| read.place <= next))
@@ -173,61 +174,60 @@ impl<'a> Residence<'a> {
 
     /// Which ops may start the return of a buffer: if an op that runs again reads it, only those that are in no branch, as that may
     /// be in none.
-    pub fn starters(&self, life: u32) -> Starters {
-        let uses = &self.lives[life as usize].uses;
+    pub fn starters(&self, life: LifeId) -> Starters {
+        let uses = &self.lives[life].uses;
         match uses.iter().any(|read| matches!(read.reader, Reader::Again(_))) {
             true => Starters::InNoBranch,
             false => Starters::All,
         }
     }
 
-    /// The absence of a buffer behind its use at a place.
-    pub fn absence(&self, life: u32, after: u32) -> Option<&Absence> {
-        self.absences[life as usize].iter().find(|absence| absence.after == after)
+    /// The absence of a buffer in a gap.
+    pub fn absence(&self, Gap { life, after }: Gap) -> Option<&Absence> {
+        self.absences[life].iter().find(|absence| absence.after == after)
     }
 
     /// Changes an absence.
-    pub fn change(&mut self, life: u32, after: u32, change: impl FnOnce(&mut Absence)) {
-        if let Some(absence) = self.absences[life as usize].iter_mut().find(|absence| absence.after == after)
-        {
+    pub fn change(&mut self, Gap { life, after }: Gap, change: impl FnOnce(&mut Absence)) {
+        if let Some(absence) = self.absences[life].iter_mut().find(|absence| absence.after == after) {
             change(absence);
         }
     }
 
     /// Takes a buffer out of memory for a time.
-    pub fn leave(&mut self, life: u32, absence: Absence) {
-        let bytes = self.lives[life as usize].bytes as i64;
-        self.room(life).add(absence.after + 1, absence.trigger + 1, -bytes);
-        let absences = &mut self.absences[life as usize];
+    pub fn leave(&mut self, life: LifeId, absence: Absence) {
+        let bytes = self.lives[life].bytes as i64;
+        self.room(life).add(absence.after.next(), absence.trigger.next(), -bytes);
+        let absences = &mut self.absences[life];
         let place = absences.partition_point(|other| other.after < absence.after);
         absences.insert(place, absence);
     }
 
-    /// Whether a buffer leaves after its use at a place.
-    pub fn leaves_after(&self, life: u32, place: u32) -> bool {
-        self.absences[life as usize].iter().any(|absence| absence.after == place)
+    /// Whether a buffer leaves in a gap.
+    pub fn is_absent(&self, gap: Gap) -> bool {
+        self.absence(gap).is_some()
     }
 
-    /// Keeps a buffer after all.
-    pub fn stay(&mut self, life: u32, after: u32) {
-        let bytes = self.lives[life as usize].bytes as i64;
-        let absences = &mut self.absences[life as usize];
+    /// Keeps a buffer in a gap after all.
+    pub fn stay(&mut self, Gap { life, after }: Gap) {
+        let bytes = self.lives[life].bytes as i64;
+        let absences = &mut self.absences[life];
         if let Some(number) = absences.iter().position(|absence| absence.after == after) {
             let absence = absences.remove(number);
-            self.room(life).add(absence.after + 1, absence.trigger + 1, bytes);
+            self.room(life).add(absence.after.next(), absence.trigger.next(), bytes);
         }
     }
 
     /// The absence that ends last before a place or covers it.
-    pub fn absence_before(&self, life: u32, place: u32) -> Option<&Absence> {
-        let absences = &self.absences[life as usize];
+    pub fn absence_before(&self, life: LifeId, place: Position) -> Option<&Absence> {
+        let absences = &self.absences[life];
         absences[..absences.partition_point(|absence| absence.after < place)].last()
     }
 
-    /// All absences with their lives, in the order of lives.
-    pub fn all(&self) -> impl Iterator<Item = (u32, Absence)> {
-        (0u32..)
-            .zip(&self.absences)
-            .flat_map(|(life, absences)| absences.iter().map(move |&absence| (life, absence)))
+    /// All absences with their gaps, in the order of lives.
+    pub fn all(&self) -> impl Iterator<Item = (Gap, Absence)> {
+        self.absences.numbered().flat_map(|(life, absences)| {
+            absences.iter().map(move |&absence| (Gap { life, after: absence.after }, absence))
+        })
     }
 }

@@ -1,5 +1,7 @@
 //! How much memory is taken at each place of a schedule.
 
+use super::ids::{Id as _, Position};
+
 /// Bytes by place, with sums over ranges in logarithmic time.
 ///
 /// A tree over the places: each node holds what was added to its whole range, and the most that any of its places has by what was
@@ -19,25 +21,25 @@ impl Room {
     }
 
     /// Takes bytes at all places of a range, or gives them back if they are negative. An empty range is none.
-    pub fn add(&mut self, first: u32, end: u32, bytes: i64) {
-        let end = (end as usize).min(self.places);
-        if (first as usize) < end {
-            self.add_below(1, 0, self.added.len() / 2, first as usize, end, bytes);
+    pub fn add(&mut self, first: Position, end: Position, bytes: i64) {
+        let (first, end) = (first.index(), end.index().min(self.places));
+        if first < end {
+            self.add_below(1, 0, self.added.len() / 2, first, end, bytes);
         }
     }
 
     /// The most that is taken at any place of a range; nothing of an empty one.
-    pub fn most(&self, first: u32, end: u32) -> i64 {
-        let end = (end as usize).min(self.places);
-        if first as usize >= end {
+    pub fn most(&self, first: Position, end: Position) -> i64 {
+        let (first, end) = (first.index(), end.index().min(self.places));
+        if first >= end {
             return 0;
         }
-        self.most_below(1, 0, self.added.len() / 2, first as usize, end)
+        self.most_below(1, 0, self.added.len() / 2, first, end)
     }
 
     /// What is taken at a place.
-    pub fn at(&self, place: u32) -> i64 {
-        let mut node = self.added.len() / 2 + place as usize;
+    pub fn at(&self, place: Position) -> i64 {
+        let mut node = self.added.len() / 2 + place.index();
         let mut bytes = 0;
         while node > 0 {
             bytes += self.added[node];
@@ -47,12 +49,12 @@ impl Room {
     }
 
     /// The last place of a range at which more than so much is taken.
-    pub fn last_above(&self, first: u32, end: u32, bytes: i64) -> Option<u32> {
-        let end = (end as usize).min(self.places);
-        if first as usize >= end {
+    pub fn last_above(&self, first: Position, end: Position, bytes: i64) -> Option<Position> {
+        let (first, end) = (first.index(), end.index().min(self.places));
+        if first >= end {
             return None;
         }
-        self.last_below(1, 0, self.added.len() / 2, first as usize, end, bytes)
+        self.last_below(1, 0, self.added.len() / 2, first, end, bytes).map(Position::of)
     }
 
     /// Node `node` stands for the places from `start`, `size` many.
@@ -91,12 +93,12 @@ impl Room {
         first: usize,
         end: usize,
         bytes: i64,
-    ) -> Option<u32> {
+    ) -> Option<usize> {
         if end <= start || start + size <= first || self.most[node] <= bytes {
             return None;
         }
         if size == 1 {
-            return Some(start as u32);
+            return Some(start);
         }
         let (half, bytes) = (size / 2, bytes - self.added[node]);
         self.last_below(node * 2 + 1, start + half, half, first, end, bytes)
@@ -120,17 +122,18 @@ mod tests {
         ) {
             let (mut room, mut array) = (Room::new(places), vec![0i64; places]);
             for (first, end, bytes) in adds {
-                room.add(first, end, bytes);
+                room.add(Position::new(first), Position::new(end), bytes);
                 let range = first as usize..(end as usize).min(places);
                 array.iter_mut().enumerate().filter(|(place, _)| range.contains(place)).for_each(|(_, at)| *at += bytes);
             }
             for (place, &bytes) in array.iter().enumerate() {
-                prop_assert_eq!(room.at(place as u32), bytes);
+                prop_assert_eq!(room.at(Position::of(place)), bytes);
             }
             let range = || array.iter().enumerate().filter(|(place, _)| (first as usize..end as usize).contains(place));
-            prop_assert_eq!(room.most(first, end), range().map(|(_, &bytes)| bytes).max().unwrap_or(0));
-            let last = range().filter(|(_, bytes)| **bytes > limit).map(|(place, _)| place as u32).next_back();
-            prop_assert_eq!(room.last_above(first, end, limit), last);
+            let (first_place, end_place) = (Position::new(first), Position::new(end));
+            prop_assert_eq!(room.most(first_place, end_place), range().map(|(_, &bytes)| bytes).max().unwrap_or(0));
+            let last = range().filter(|(_, bytes)| **bytes > limit).map(|(place, _)| Position::of(place)).next_back();
+            prop_assert_eq!(room.last_above(first_place, end_place, limit), last);
         }
     }
 }

@@ -8,15 +8,16 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::decisions::{Decisions, Gap};
+use super::decisions::Decisions;
 use super::residence::Residence;
+use crate::tune::planned::timeline::{Gap, LifeId, Position, Table};
 
 /// More memory is needed at some place than there is, though all that could leave is gone.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shortage;
+pub(in crate::tune::planned) struct Shortage;
 
 /// What may leave and what it is worth.
-pub(super) struct Choice<'a> {
+pub(in crate::tune::planned) struct Choice<'a> {
     /// For each GPU how many bytes should be taken at most at any place.
     pub limits: &'a [i64],
     /// For each GPU how many may be taken where nothing more can leave.
@@ -24,17 +25,20 @@ pub(super) struct Choice<'a> {
     /// Smaller buffers stay.
     pub least_bytes: u64,
     /// For each life whether it can be made again cheaply.
-    pub is_cheap: &'a [bool],
+    pub is_cheap: &'a Table<LifeId, bool>,
     /// What is decided already.
     pub decisions: &'a Decisions,
 }
 
+/// What may leave: whether it is cheap, when it is read again, which, and since when it waits.
+type Waiting = (bool, Position, LifeId, Position);
+
 /// Lets buffers leave until all places are within the limits, or as near as they can come.
-pub(super) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Shortage> {
+pub(in crate::tune::planned) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Shortage> {
     let course = residence.course;
     // For each place the buffers that are made or read there.
-    let mut events: Vec<(u32, u32)> = Vec::new();
-    for (number, life) in (0u32..).zip(&course.lives) {
+    let mut events: Vec<(Position, LifeId)> = Vec::new();
+    for (number, life) in course.lives.numbered() {
         if life.bytes >= choice.least_bytes {
             events.push((life.made, number));
             events.extend(life.uses.iter().map(|read| (read.place, number)));
@@ -42,17 +46,16 @@ pub(super) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Sh
     }
     events.sort_unstable();
     events.dedup();
-    // For each GPU what is in its memory and is read again: whether it is cheap, when it is read again, which, and since when it
-    // waits.
-    let mut waiting: Vec<BTreeSet<(bool, u32, u32, u32)>> = vec![BTreeSet::new(); choice.limits.len()];
-    let gpu_of = |life: u32| usize::from(course.lives[life as usize].gpu);
-    let mut since: Vec<Option<(bool, u32, u32, u32)>> = vec![None; course.lives.len()];
+    // For each GPU what is in its memory and is read again.
+    let mut waiting: Vec<BTreeSet<Waiting>> = vec![BTreeSet::new(); choice.limits.len()];
+    let gpu_of = |life: LifeId| usize::from(course.lives[life].gpu);
+    let mut since: Table<LifeId, Option<Waiting>> = Table::filled(None, course.lives.len());
     let mut events = events.into_iter().peekable();
     let mut here = Vec::new();
-    for place in 0..course.order.len() as u32 {
+    for place in course.order.ids() {
         here.clear();
         while let Some((_, life)) = events.next_if(|&(at, _)| at == place) {
-            if let Some(key) = since[life as usize].take() {
+            if let Some(key) = since[life].take() {
                 waiting[gpu_of(life)].remove(&key);
             }
             here.push(life);
@@ -65,19 +68,20 @@ pub(super) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Sh
                     }
                     break;
                 };
-                since[life as usize] = None;
-                let absence = residence.possible_absence(life, after);
+                since[life] = None;
+                let absence = residence.possible_absence(Gap { life, after });
                 if let Some(absence) = absence.filter(|absence| absence.trigger >= place) {
                     residence.leave(life, absence);
                 }
             }
         }
         for &life in &here {
-            let next = course.lives[life as usize].next_use(place).filter(|&next| next > place + 1);
-            let is_decided = choice.decisions.of(Gap { life, after: place }).is_some();
-            if let Some(next) = next.filter(|_| !is_decided && !residence.leaves_after(life, place)) {
-                let key = (choice.is_cheap[life as usize], next, life, place);
-                since[life as usize] = Some(key);
+            let next = course.lives[life].next_use(place).filter(|&next| next > place.next());
+            let gap = Gap { life, after: place };
+            let is_decided = choice.decisions.of(gap).is_some();
+            if let Some(next) = next.filter(|_| !is_decided && !residence.is_absent(gap)) {
+                let key = (choice.is_cheap[life], next, life, place);
+                since[life] = Some(key);
                 waiting[gpu_of(life)].insert(key);
             }
         }
@@ -91,19 +95,19 @@ fn take_back(residence: &mut Residence, choice: &Choice) {
     let mut all: Vec<_> = residence
         .all()
         .filter(|(_, absence)| absence.gone_at == absence.after && !absence.is_fixed)
-        .filter(|&(life, absence)| choice.decisions.of(Gap { life, after: absence.after }).is_none())
-        .map(|(life, absence)| {
-            let bytes = residence.lives[life as usize].bytes;
-            let cost = if choice.is_cheap[life as usize] { 0 } else { bytes };
-            (Reverse((cost, bytes)), absence.until - absence.after, life, absence)
+        .filter(|&(gap, _)| choice.decisions.of(gap).is_none())
+        .map(|(gap, absence)| {
+            let bytes = residence.lives[gap.life].bytes;
+            let cost = if choice.is_cheap[gap.life] { 0 } else { bytes };
+            (Reverse((cost, bytes)), absence.until - absence.after, gap, absence)
         })
         .collect();
-    all.sort_by_key(|&(cost, distance, life, absence)| (cost, distance, life, absence.after));
-    for (_, _, life, absence) in all {
-        let bytes = residence.lives[life as usize].bytes as i64;
-        let limit = choice.limits[usize::from(residence.lives[life as usize].gpu)];
-        if residence.room(life).most(absence.after + 1, absence.trigger + 1) + bytes <= limit {
-            residence.stay(life, absence.after);
+    all.sort_by_key(|&(cost, distance, gap, _)| (cost, distance, gap));
+    for (_, _, gap, absence) in all {
+        let of = &residence.lives[gap.life];
+        let (bytes, limit) = (of.bytes as i64, choice.limits[usize::from(of.gpu)]);
+        if residence.room(gap.life).most(absence.after.next(), absence.trigger.next()) + bytes <= limit {
+            residence.stay(gap);
         }
     }
 }

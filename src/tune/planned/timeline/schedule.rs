@@ -10,7 +10,7 @@ use crate::simulate::{Buffer, Machine, Observer, Program, simulate};
 pub(in crate::tune) type Order = Vec<u32>;
 
 /// The order in which TensorFlow's executor launches the entries when memory has no end.
-pub(super) fn natural(program: &Program, machine: &Machine) -> Order {
+pub(in crate::tune::planned) fn natural(program: &Program, machine: &Machine) -> Order {
     #[derive(Default)]
     struct Launches(Order);
     impl Observer for Launches {
@@ -29,7 +29,7 @@ pub(super) fn natural(program: &Program, machine: &Machine) -> Order {
 ///
 /// Both are what a compiler does to keep few registers alive (Sethi and Ullman; here without their proof, as steps are no
 /// trees).
-pub(super) fn frugal(program: &Program) -> Order {
+pub(in crate::tune::planned) fn frugal(program: &Program) -> Order {
     let mut greedy = Greedy::new(program);
     let mut order = Vec::with_capacity(program.len());
     while let Some(op) = greedy.next() {

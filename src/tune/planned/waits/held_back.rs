@@ -7,13 +7,12 @@
 //! this gives it what keeps it at one worker's peak: each mean waits for the first op behind which it is room for it up to the step's end,
 //! whenever it comes. The backward phase gives back what the forward phase has kept, so that most of them wait for little.
 
-use super::course::Course;
 use super::holds::Holds;
-use super::schedule;
 use crate::graph::{Condition, FrameId, NodeId, TensorId, Use};
 use crate::order::Place;
 use crate::plan::{Draft, TensorSwap, TensorUse, returnable};
 use crate::simulate::{Machine, Outline, Program};
+use crate::tune::planned::timeline::{Course, Id as _, Position, natural};
 
 /// How many times longer than predicted a copy may be under way.
 const SLOWER: f64 = 4.0;
@@ -27,9 +26,9 @@ struct Mean {
     gpu: u16,
     bytes: i64,
     /// The place at which it could come.
-    made: u32,
+    made: Position,
     /// The last place at which it is read.
-    end: u32,
+    end: Position,
     consumers: Vec<NodeId>,
 }
 
@@ -37,7 +36,7 @@ struct Mean {
 pub fn hold_back_means(outline: &Outline, machine: &Machine, draft: &mut Draft) {
     let machine = machine.with_memory(Vec::new());
     let program = Program::new(outline, draft);
-    let order = schedule::natural(&program, &machine);
+    let order = natural(&program, &machine);
     let mut course = Course::new(outline, &program, order, machine.host_op_seconds);
     let means = means(&course, draft);
     if means.is_empty() {
@@ -46,23 +45,24 @@ pub fn hold_back_means(outline: &Outline, machine: &Machine, draft: &mut Draft) 
     let holds = Holds::new(&course, 0);
     // What is there beside the means: one worker's step.
     for mean in &means {
-        course.rooms[usize::from(mean.gpu)].add(mean.made, mean.end + 1, -mean.bytes);
+        course.rooms[usize::from(mean.gpu)].add(mean.made, mean.end.next(), -mean.bytes);
     }
-    let places = course.order.len() as u32;
-    let peaks: Vec<i64> = course.rooms.iter().map(|room| room.most(0, places)).collect();
+    let end = course.end();
+    let peaks: Vec<i64> = course.rooms.iter().map(|room| room.most(Position::new(0), end)).collect();
     for mean in means {
         let gpu = usize::from(mean.gpu);
-        let above = course.rooms[gpu].last_above(mean.made, places, peaks[gpu] - mean.bytes);
+        let above = course.rooms[gpu].last_above(mean.made, end, peaks[gpu] - mean.bytes);
         // The place at which it may come first.
         let mut from = mean.made;
         if let Some(above) = above {
-            let mut tried = (above..places).filter(|&place| holds.may_hold(mean.gpu, place)).take(MOST_TRIED);
+            let behind = (above.number()..end.number()).map(Position::new);
+            let mut tried = behind.filter(|&place| holds.may_hold(mean.gpu, place)).take(MOST_TRIED);
             let may_all =
-                |&place: &u32| mean.consumers.iter().all(|&node| holds.may_wait(&course, node, place));
+                |&place: &Position| mean.consumers.iter().all(|&node| holds.may_wait(&course, node, place));
             if let Some(place) = tried.find(may_all)
                 && let Some(trigger) = course.node_at(place)
             {
-                from = place + 1;
+                from = place.next();
                 let back = TensorUse { consumers: mean.consumers, triggers: vec![trigger] };
                 match draft.swaps.iter_mut().find(|swap| swap.tensor == mean.tensor) {
                     Some(swap) => swap.uses.push(back),
@@ -75,9 +75,10 @@ pub fn hold_back_means(outline: &Outline, machine: &Machine, draft: &mut Draft) 
             }
         }
         let copy = machine.link_latency_seconds + mean.bytes as f64 / machine.in_bytes_per_second;
-        let begin = course.seconds.get(from as usize).copied().unwrap_or(f64::INFINITY);
-        let gone = course.seconds.partition_point(|&seconds| seconds <= begin + SLOWER * copy) as u32;
-        course.rooms[gpu].add(from, gone.max(mean.end + 1), mean.bytes);
+        let begin = course.seconds.get(from).copied().unwrap_or(f64::INFINITY);
+        let is_under_way = |&seconds: &f64| seconds <= begin + SLOWER * copy;
+        let gone = Position::of(course.seconds.as_slice().partition_point(is_under_way));
+        course.rooms[gpu].add(from, gone.max(mean.end.next()), mean.bytes);
     }
 }
 
@@ -100,7 +101,7 @@ fn means(course: &Course, draft: &Draft) -> Vec<Mean> {
     };
     let mut means: Vec<Mean> = Vec::new();
     for (&(tensor, place), &life) in &course.brought {
-        let (Place::Gpu(gpu), Some(life)) = (place, course.lives.get(life as usize)) else { continue };
+        let (Place::Gpu(gpu), life) = (place, &course.lives[life]) else { continue };
         let is_mean = of_all.get(graph.producer(tensor).index()) == Some(&true);
         if !is_mean || is_planned(tensor) || returnable(graph, &analysis.ref_variables, tensor).is_err() {
             continue;

@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
-use super::course::Course;
 use super::holds::Holds;
 use crate::graph::NodeId;
 use crate::order::Place;
 use crate::plan::{NodeOrder, OrderReason};
+use crate::tune::planned::timeline::{Course, Position};
 
 /// Which ops of the step write to what an op reads.
 #[derive(Debug, Default)]
-pub(super) struct Updates {
+pub(in crate::tune::planned) struct Updates {
     /// For each reader of a buffer the variables, by their numbers.
     variables: HashMap<NodeId, Vec<u32>>,
     /// For each variable its updates in the step.
@@ -33,15 +33,20 @@ impl Updates {
 
     /// The edges that keep the updates of all that an op reads behind the op at a place, right before which it is to run again;
     /// none if that cannot be.
-    pub fn behind(&self, course: &Course, holds: &Holds, node: NodeId, place: u32) -> Option<Vec<NodeOrder>> {
+    pub fn behind(
+        &self,
+        course: &Course,
+        holds: &Holds,
+        node: NodeId,
+        place: Position,
+    ) -> Option<Vec<NodeOrder>> {
         let Some(variables) = self.variables.get(&node) else { return Some(Vec::new()) };
         let analysis = course.outline.analysis();
         let before = course.node_at(place)?;
-        let Place::Gpu(gpu) = course.program.place(course.order[place as usize]) else { return None };
+        let Place::Gpu(gpu) = course.program.place(course.order[place]) else { return None };
         let may_hold = holds.may_hold(gpu, place);
         let edge = |&update: &NodeId| {
-            let entry = course.outline.entry(update)?;
-            let is_later = course.place_of[entry as usize] > place;
+            let is_later = course.place_of_node(update)? > place;
             let may_wait = holds.may_wait(course, update, place)
                 && analysis.step.certainly_owns(update)
                 && analysis.flow.may_control(before, update);

@@ -14,13 +14,14 @@ use std::thread;
 
 use fastrand::Rng;
 
-use super::Settings;
+use super::attempts::{Reached, hash, put_in_order};
 use super::blame::blame;
-use super::decisions::{Decision, Gap};
 use super::planner::{MadeRoom, Planner, Point};
-use super::search::{Reached, hash, put_in_order};
 use crate::plan::Draft;
 use crate::simulate::{OutOfMemory, Outcome};
+use crate::tune::planned::Settings;
+use crate::tune::planned::decide::Decision;
+use crate::tune::planned::timeline::Gap;
 use crate::tune::{Judge, Progress};
 
 /// Gaps of buffers of less than this part of the budget are not decided by chance.
@@ -71,7 +72,7 @@ struct Tried {
 
 /// How long to climb, in steps that are simulated or planned for: a plan takes about as long to make as a step to simulate.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Round {
+pub(in crate::tune::planned) struct Round {
     /// The round's number, from which chance follows.
     pub number: u64,
     /// How long the whole round is, which decides how warm it is when.
@@ -81,7 +82,7 @@ pub(super) struct Round {
 }
 
 /// The best plan that a round of tries comes to from a plan on; that one, if there is no better.
-pub(super) fn climb(
+pub(in crate::tune::planned) fn climb(
     judge: &mut Judge,
     planner: &Planner,
     settings: &Settings,

@@ -12,7 +12,11 @@ use crate::simulate::{Buffer, Origin, Outline, Program};
 ///
 /// The latter take no memory. But a buffer that has only one name when it leaves can be given back under that, and gets its other names
 /// behind its return.
-pub(super) fn with_late_growth(outline: &Outline, program: &Program, order: &[u32]) -> Order {
+pub(in crate::tune::planned) fn with_late_growth(
+    outline: &Outline,
+    program: &Program,
+    order: &[u32],
+) -> Order {
     let is_late = late_ops(outline, program, order);
     // For each entry the late ops that it waits for; for each of these how many entries have to be behind it and are not placed yet.
     let mut late_before: Vec<Vec<u32>> = vec![Vec::new(); program.len()];

@@ -5,9 +5,10 @@ use std::collections::{HashMap, HashSet};
 use super::residence::{Absence, Comeback, Read, Residence};
 use crate::graph::{NodeId, TensorId};
 use crate::plan::{Draft, OpRecomputation, Substitute, TensorSwap, TensorUse};
+use crate::tune::planned::timeline::{Gap, Id as _, Position};
 
 /// The plan that does what was decided, without the edges that keep to the schedule.
-pub(super) fn draft(residence: &Residence) -> Draft {
+pub(in crate::tune::planned) fn draft(residence: &Residence) -> Draft {
     let mut writer =
         Writer { residence, draft: Draft::default(), swap_of: HashMap::new(), substitutes: HashMap::new() };
     writer.draft.recomputations = residence
@@ -20,8 +21,8 @@ pub(super) fn draft(residence: &Residence) -> Draft {
             outputs: Vec::new(),
         })
         .collect();
-    for (life, absence) in residence.all() {
-        writer.comeback(life, absence);
+    for (gap, absence) in residence.all() {
+        writer.comeback(gap, absence);
     }
     writer.inputs();
     // One update can be behind one op for two variables.
@@ -35,19 +36,19 @@ struct Writer<'a> {
     residence: &'a Residence<'a>,
     draft: Draft,
     swap_of: HashMap<TensorId, usize>,
-    /// For each life and absence what holds its tensor afterwards.
-    substitutes: HashMap<(u32, u32), Substitute>,
+    /// For each gap in which a buffer is absent what holds its tensor afterwards.
+    substitutes: HashMap<Gap, Substitute>,
 }
 
 impl Writer<'_> {
-    fn nodes_at(&self, place: u32) -> Vec<NodeId> {
+    fn nodes_at(&self, place: Position) -> Vec<NodeId> {
         self.residence.course.node_at(place).into_iter().collect()
     }
 
-    fn comeback(&mut self, life: u32, absence: Absence) {
+    fn comeback(&mut self, gap: Gap, absence: Absence) {
         let residence = self.residence;
         let Some(tensor) = residence.course.tensor_ids[absence.tensor as usize] else { return };
-        let consumers = residence.consumers(life, &absence);
+        let consumers = residence.consumers(gap.life, &absence);
         let substitute = match absence.comeback {
             Comeback::Swap => {
                 let swaps = &mut self.draft.swaps;
@@ -61,11 +62,11 @@ impl Writer<'_> {
                 Substitute::SwapIn(uses.len() as u32 - 1)
             }
             Comeback::Again(run) => {
-                self.draft.recomputations[run as usize].outputs.push((tensor, consumers));
-                Substitute::Recomputation(run)
+                self.draft.recomputations[run.index()].outputs.push((tensor, consumers));
+                Substitute::Recomputation(run.number())
             }
         };
-        self.substitutes.insert((life, absence.after), substitute);
+        self.substitutes.insert(gap, substitute);
     }
 
     /// What second runs read in place of what was there the first time.
@@ -75,12 +76,13 @@ impl Writer<'_> {
         for (number, run) in residence.second_runs.iter().enumerate() {
             for &Read { tensor, from } in &run.reads {
                 let Some(id) = course.tensor_ids[tensor as usize] else { continue };
-                let life = course.life_of[tensor as usize];
                 let returned = || {
+                    let life = course.life_of[tensor as usize]?;
                     let absence = residence.absence_before(life, run.place)?;
-                    self.substitutes.get(&(life, absence.after)).copied()
+                    self.substitutes.get(&Gap { life, after: absence.after }).copied()
                 };
-                if let Some(substitute) = from.map(Substitute::Recomputation).or_else(returned) {
+                let made = from.map(|run| Substitute::Recomputation(run.number()));
+                if let Some(substitute) = made.or_else(returned) {
                     self.draft.recomputations[number].inputs.push((id, substitute));
                 }
             }

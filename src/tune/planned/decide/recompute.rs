@@ -1,14 +1,16 @@
 //! What comes back by running its op again.
 
-use super::course::{Course, Reader, Use};
-use super::decisions::{Decision, Decisions, Gap};
-use super::holds::Starters;
-use super::recipe::{Allowance, Chains, Recipe};
-use super::residence::{Absence, Comeback, Residence, SecondRun};
+use super::decisions::{Decision, Decisions};
+use super::recipe::{Allowance, Chains, Input, Recipe};
+use super::residence::{Absence, Comeback, Read, Residence, SecondRun};
 use crate::graph::{NodeId, TensorId};
 use crate::ops::Fact;
 use crate::plan::recomputable;
 use crate::simulate::Machine;
+use crate::tune::planned::timeline::{
+    Course, Gap, Id as _, LifeId, Position, Reader, SecondRunId, Table, Use,
+};
+use crate::tune::planned::waits::Starters;
 
 /// For each tensor of the program the op that makes it, if running that again is cheap and safe.
 pub(in crate::tune) fn cheap_ops(course: &Course) -> Vec<Option<NodeId>> {
@@ -23,12 +25,16 @@ pub(in crate::tune) fn cheap_ops(course: &Course) -> Vec<Option<NodeId>> {
 }
 
 /// For each life whether its last tensor could be made again in less than this part of the time that a copy takes.
-pub(super) fn cheap_lives(course: &Course, machine: &Machine, below: f64) -> Vec<bool> {
-    let mut cheap = vec![false; course.lives.len()];
+pub(in crate::tune::planned) fn cheap_lives(
+    course: &Course,
+    machine: &Machine,
+    below: f64,
+) -> Table<LifeId, bool> {
+    let mut cheap = Table::filled(false, course.lives.len());
     if below <= 0.0 {
         return cheap;
     }
-    for (number, life) in course.lives.iter().enumerate() {
+    for (number, life) in course.lives.numbered() {
         let Some(last) = life.uses.last() else { continue };
         let Some(node) = course.cheap_ops[last.tensor as usize] else { continue };
         let seconds = course.outline.seconds(node);
@@ -39,39 +45,39 @@ pub(super) fn cheap_lives(course: &Course, machine: &Machine, below: f64) -> Vec
 
 /// When a second run is taken for a copy.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rule {
+pub(in crate::tune::planned) struct Rule {
     /// If it takes less than this part of the time that the copy takes.
     pub below: f64,
     pub chains: Chains,
 }
 
 /// Decides for each return by a copy, from the first to the last, whether a second run is cheaper and there is room for it.
-pub(super) fn recompute(
+pub(in crate::tune::planned) fn recompute(
     residence: &mut Residence,
     machine: &Machine,
     limits: &[i64],
     rule: Rule,
     decisions: &Decisions,
 ) {
-    let mut returns: Vec<(u32, u32, u32)> =
-        residence.all().map(|(life, absence)| (absence.until, life, absence.after)).collect();
+    let mut returns: Vec<(Position, Gap)> =
+        residence.all().map(|(gap, absence)| (absence.until, gap)).collect();
     returns.sort_unstable();
-    for (until, life, after) in returns {
-        let seconds = residence.lives[life as usize].bytes as f64 / machine.in_bytes_per_second;
-        let Some(absence) = residence.absence(life, after).copied() else { continue };
+    for (until, gap) in returns {
+        let seconds = residence.lives[gap.life].bytes as f64 / machine.in_bytes_per_second;
+        let Some(absence) = residence.absence(gap).copied() else { continue };
         if absence.is_fixed || absence.until != until {
             continue;
         }
-        let below = match decisions.of(Gap { life, after }) {
+        let below = match decisions.of(gap) {
             Some(Decision::Copy) => continue,
             Some(Decision::Again) => f64::INFINITY,
             Some(Decision::Keep) | None => rule.below,
         };
-        let consumers = residence.consumers(life, &absence);
+        let consumers = residence.consumers(gap.life, &absence);
         let allowance = Allowance { seconds: seconds * below, chains: rule.chains, decisions };
         let recipe = Recipe::for_tensor(residence, (absence.tensor, until), consumers, allowance);
         if let Some(recipe) = recipe {
-            apply(recipe, residence, limits, rule, (life, &absence));
+            apply(recipe, residence, limits, rule, (gap.life, &absence));
         }
     }
 }
@@ -82,12 +88,13 @@ fn apply(
     residence: &mut Residence,
     limits: &[i64],
     rule: Rule,
-    (life, absence): (u32, &Absence),
+    (life, absence): (LifeId, &Absence),
 ) {
     let course = residence.course;
     let place = recipe.place;
-    let gpu = usize::from(residence.lives[life as usize].gpu);
-    let Some(before) = place.checked_sub(1) else { return };
+    let gap = Gap { life, after: absence.after };
+    let gpu = usize::from(residence.lives[life].gpu);
+    let Some(before) = place.previous() else { return };
     let Some(trigger) = residence.holds.last_for(
         course,
         gpu as u16,
@@ -102,10 +109,10 @@ fn apply(
     let transient = recipe.transient_bytes(residence, rule.chains);
     let already = residence.between.get(&place).copied().unwrap_or(0);
     let room = &residence.rooms[gpu];
-    let here = room.at(place) - course.own_bytes[place as usize];
+    let here = room.at(place) - course.own_bytes[place];
     let fits = here + transient + already <= limits[gpu]
-        && (trigger == before || room.most(trigger + 1, place) + transient <= limits[gpu])
-        && pulls.iter().all(|pull| room.most(pull.trigger + 1, pull.was.trigger + 1) <= limits[gpu]);
+        && (trigger == before || room.most(trigger.next(), place) + transient <= limits[gpu])
+        && pulls.iter().all(|pull| room.most(pull.trigger.next(), pull.was.trigger.next()) <= limits[gpu]);
     if !fits {
         pulls.iter().for_each(|pull| pull.give_back(residence));
         return;
@@ -113,26 +120,31 @@ fn apply(
     residence.orders.extend(recipe.orders);
     *residence.between.entry(place).or_default() += transient;
     for pull in pulls {
-        residence.change(pull.life, pull.was.after, |known| {
+        residence.change(pull.gap, |known| {
             (known.trigger, known.until, known.is_fixed) = (pull.trigger, place, true);
         });
     }
     // The tensor is not there while it would have been on its way.
-    let bytes = residence.lives[life as usize].bytes as i64;
-    residence.rooms[gpu].add(absence.trigger + 1, trigger + 1, -bytes);
-    let first = residence.second_runs.len() as u32;
-    let last = first + recipe.runs.len() as u32 - 1;
-    residence.change(life, absence.after, |known| {
+    let bytes = residence.lives[life].bytes as i64;
+    residence.rooms[gpu].add(absence.trigger.next(), trigger.next(), -bytes);
+    // Runs of the recipe have numbers of their own.
+    let first = residence.second_runs.len();
+    let number_of = |run: usize| SecondRunId::of(first + run);
+    let last = number_of(recipe.runs.len() - 1);
+    residence.change(gap, |known| {
         (known.trigger, known.comeback) = (trigger.max(known.trigger), Comeback::Again(last));
     });
-    for (number, run) in (first..).zip(recipe.runs) {
-        let mut reads = run.reads;
-        for read in &mut reads {
-            read.from = read.from.map(|run| run + first);
+    for (number, run) in (0..).map(number_of).zip(recipe.runs) {
+        let mut reads = Vec::with_capacity(run.inputs.len());
+        for Input { tensor, from } in run.inputs {
+            let read = Read { tensor, from: from.map(number_of) };
+            reads.push(read);
             if read.from.is_none() {
                 let read = Use { place, tensor: read.tensor, reader: Reader::Again(number) };
-                let life = &mut residence.lives[course.life_of[read.tensor as usize] as usize];
-                life.uses.insert(life.uses.partition_point(|other| other.place < place), read);
+                if let Some(life) = course.life_of[read.tensor as usize] {
+                    let uses = &mut residence.lives[life].uses;
+                    uses.insert(uses.partition_point(|other| other.place < place), read);
+                }
             }
         }
         residence.second_runs.push(SecondRun { node: run.node, place, trigger, reads });
@@ -143,24 +155,24 @@ fn apply(
 }
 
 /// Lets what was made again on the way stay for those that it would be copied for later, if there is room for it until then.
-fn keep_from(residence: &mut Residence, limits: &[i64], (number, tensor): (u32, u32)) {
+fn keep_from(residence: &mut Residence, limits: &[i64], (number, tensor): (SecondRunId, u32)) {
     let course = residence.course;
-    let SecondRun { place, trigger, .. } = residence.second_runs[number as usize];
-    let life = course.life_of[tensor as usize];
+    let SecondRun { place, trigger, .. } = residence.second_runs[number];
+    let Some(life) = course.life_of[tensor as usize] else { return };
     let Some(known) = residence.absence_before(life, place).copied() else { return };
     let is_later = known.until > place && known.trigger >= trigger && known.gone_at <= trigger;
     if !is_later || known.tensor != tensor || known.is_fixed || known.comeback != Comeback::Swap {
         return;
     }
-    let of = &residence.lives[life as usize];
+    let of = &residence.lives[life];
     let (gpu, bytes) = (of.gpu, of.bytes as i64);
     let consumers = residence.consumers(life, &known);
     let starters = residence.starters(life);
     let may_start = residence.holds.last_for(course, gpu, (trigger, trigger), &consumers, starters).is_some();
     let limit = limits[usize::from(gpu)];
-    if may_start && residence.room(life).most(trigger + 1, known.trigger + 1) + bytes <= limit {
-        residence.room(life).add(trigger + 1, known.trigger + 1, bytes);
-        residence.change(life, known.after, |absence| {
+    if may_start && residence.room(life).most(trigger.next(), known.trigger.next()) + bytes <= limit {
+        residence.room(life).add(trigger.next(), known.trigger.next(), bytes);
+        residence.change(Gap { life, after: known.after }, |absence| {
             (absence.trigger, absence.until, absence.is_fixed) = (trigger, place, true);
             absence.comeback = Comeback::Again(number);
         });
@@ -168,39 +180,39 @@ fn keep_from(residence: &mut Residence, limits: &[i64], (number, tensor): (u32, 
 }
 
 /// The returns by a copy that must be earlier; none if one cannot be.
-fn pulls(recipe: &Recipe, residence: &Residence, before: u32) -> Option<Vec<Pull>> {
-    let earlier = |&(life, after): &(u32, u32)| {
-        let was = *residence.absence(life, after)?;
-        let mut consumers = residence.consumers(life, &was);
+fn pulls(recipe: &Recipe, residence: &Residence, before: Position) -> Option<Vec<Pull>> {
+    let earlier = |&gap: &Gap| {
+        let was = *residence.absence(gap)?;
+        let mut consumers = residence.consumers(gap.life, &was);
         consumers.extend(&recipe.consumers);
-        let gpu = residence.lives[life as usize].gpu;
+        let gpu = residence.lives[gap.life].gpu;
         let trigger = residence.holds.last_for(
             residence.course,
             gpu,
-            (after + 1, before),
+            (gap.after.next(), before),
             &consumers,
             Starters::InNoBranch,
         )?;
-        (trigger <= was.trigger && trigger >= was.gone_at).then_some(Pull { life, was, trigger })
+        (trigger <= was.trigger && trigger >= was.gone_at).then_some(Pull { gap, was, trigger })
     };
     recipe.pulled.iter().map(earlier).collect()
 }
 
 /// A return by a copy that is to be earlier.
 struct Pull {
-    life: u32,
+    gap: Gap,
     was: Absence,
-    trigger: u32,
+    trigger: Position,
 }
 
 impl Pull {
     fn take(&self, residence: &mut Residence) {
-        let bytes = residence.lives[self.life as usize].bytes as i64;
-        residence.room(self.life).add(self.trigger + 1, self.was.trigger + 1, bytes);
+        let bytes = residence.lives[self.gap.life].bytes as i64;
+        residence.room(self.gap.life).add(self.trigger.next(), self.was.trigger.next(), bytes);
     }
 
     fn give_back(&self, residence: &mut Residence) {
-        let bytes = residence.lives[self.life as usize].bytes as i64;
-        residence.room(self.life).add(self.trigger + 1, self.was.trigger + 1, -bytes);
+        let bytes = residence.lives[self.gap.life].bytes as i64;
+        residence.room(self.gap.life).add(self.trigger.next(), self.was.trigger.next(), -bytes);
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::decisions::Gap;
-use super::residence::{Comeback, Residence};
 use crate::graph::TensorId;
 use crate::order::Place;
 use crate::plan::Draft;
 use crate::simulate::{Machine, Observer, Origin, Program, simulate};
+use crate::tune::planned::decide::{Comeback, Residence};
+use crate::tune::planned::timeline::{Gap, Table};
 
 /// A GPU that stands still for less loses nothing worth a look.
 const LEAST_SECONDS: f64 = 1e-5;
@@ -47,9 +47,8 @@ struct Returns {
 impl Returns {
     fn of(residence: &Residence) -> Returns {
         let mut returns = Returns::default();
-        for (life, absence) in residence.all().filter(|(_, absence)| absence.comeback == Comeback::Swap) {
+        for (gap, absence) in residence.all().filter(|(_, absence)| absence.comeback == Comeback::Swap) {
             let Some(tensor) = residence.course.tensor_ids[absence.tensor as usize] else { continue };
-            let gap = Gap { life, after: absence.after };
             let all = returns.all.entry(tensor).or_default();
             returns.of.insert((tensor, all.len() as u32), [gap]);
             all.push(gap);
@@ -68,19 +67,19 @@ impl Returns {
 
 /// Adds what second runs take, those too that make what others read.
 fn add_second_runs(residence: &Residence, costs: &mut HashMap<Gap, f64>) {
-    let mut is_counted = vec![false; residence.second_runs.len()];
-    for (life, absence) in residence.all() {
+    let mut is_counted = Table::filled(false, residence.second_runs.len());
+    for (gap, absence) in residence.all() {
         let Comeback::Again(run) = absence.comeback else { continue };
         let mut open = vec![run];
         let mut seconds = 0.0;
         while let Some(run) = open.pop() {
-            if !std::mem::replace(&mut is_counted[run as usize], true) {
-                let run = &residence.second_runs[run as usize];
+            if !std::mem::replace(&mut is_counted[run], true) {
+                let run = &residence.second_runs[run];
                 seconds += residence.course.outline.seconds(run.node);
                 open.extend(run.reads.iter().filter_map(|read| read.from));
             }
         }
-        *costs.entry(Gap { life, after: absence.after }).or_default() += seconds;
+        *costs.entry(gap).or_default() += seconds;
     }
 }
 

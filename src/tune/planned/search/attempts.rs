@@ -5,20 +5,19 @@ use std::hash::{Hash as _, Hasher as _};
 
 use rustc_hash::FxHasher;
 
-use super::decisions::Decisions;
 use super::improve::Candidate;
 use super::planner::{Planner, Point};
-use super::residence::Residence;
-use super::{DESCRIPTION, Parameters, rank};
 use crate::plan::{Draft, guard_ref_variables};
 use crate::simulate::{Machine, OutOfMemory, Outcome};
+use crate::tune::planned::decide::{Decisions, Residence};
+use crate::tune::planned::{DESCRIPTION, Parameters, rank};
 use crate::tune::{Found, Judge};
 
 /// How many plans are made better.
 const CANDIDATES: usize = 3;
 
 /// A plan that fits.
-pub(super) struct Reached {
+pub(in crate::tune::planned) struct Reached {
     /// What it was found with first.
     pub parameters: Parameters,
     /// What makes about the same plan again, with all that leaves in it decided.
@@ -36,7 +35,7 @@ impl Reached {
 }
 
 /// Looks for the best parameters.
-pub(super) struct Search<'a, 'b, 'c> {
+pub(in crate::tune::planned) struct Search<'a, 'b, 'c> {
     judge: &'a mut Judge<'b>,
     /// How many ops a step has.
     step_ops: u64,
@@ -205,7 +204,7 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
 }
 
 /// Adds to a plan what keeps reads and updates of ref variables in order, which takes long to find; whether there are any.
-pub(super) fn put_in_order(judge: &Judge, draft: &mut Draft) -> bool {
+pub(in crate::tune::planned) fn put_in_order(judge: &Judge, draft: &mut Draft) -> bool {
     let analysis = judge.outline().analysis();
     let has_any = !analysis.ref_variables.all().is_empty();
     if has_any {
@@ -215,7 +214,7 @@ pub(super) fn put_in_order(judge: &Judge, draft: &mut Draft) -> bool {
 }
 
 /// What tells one plan from another.
-pub(super) fn hash(draft: &Draft) -> u64 {
+pub(in crate::tune::planned) fn hash(draft: &Draft) -> u64 {
     let mut hasher = FxHasher::default();
     draft.hash(&mut hasher);
     hasher.finish()

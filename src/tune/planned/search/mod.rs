@@ -1,0 +1,18 @@
+//! Which decisions make the best plan: they are tried.
+//!
+//! A `planner` makes a plan for one order of the ops, of a point: parameters, decisions, and what was done for the allocator. `starts` has
+//! the parameters to begin with. `attempts` tries them one after the other, and keeps the best plans, which `improve` leaves things out of.
+//! `climb` changes what is decided in the best one by chance, and more often what `blame` finds dear. `weights` says what goes to the host before all of that.
+
+mod attempts;
+mod blame;
+mod climb;
+mod improve;
+mod planner;
+mod starts;
+pub(super) mod weights;
+
+pub(super) use attempts::{Reached, Search};
+pub(super) use climb::{Round, climb};
+pub(super) use planner::{Planner, Point};
+pub(super) use starts::{further, grid};
