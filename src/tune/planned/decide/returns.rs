@@ -29,31 +29,30 @@ pub(in crate::tune::planned) fn place_triggers(
     limits: &[i64],
     decisions: &Decisions,
 ) {
-    let course = residence.course;
+    let course = residence.course();
     for (gpu, &limit) in limits.iter().enumerate() {
         let returns = returns(residence, machine, gpu);
         let gates: Vec<Position> = returns.iter().map(|back| back.until).collect();
         for Return { gap, trigger_seconds, .. } in returns {
             let life = gap.life;
-            let bytes = residence.lives[life].bytes as i64;
+            let bytes = residence.life(life).bytes as i64;
             let Some(absence) = residence.absence(gap).copied() else { continue };
             let now = absence.trigger;
             let first = gap.after.next().max(absence.gone_at).min(now);
             let lead = decisions.lead(gap);
             let wanted =
                 last_trigger(course.seconds.as_slice(), &gates, trigger_seconds, lead).clamp(first, now);
-            let full = residence.rooms[gpu].last_above(wanted.next(), now.next(), limit - bytes);
+            let full = residence.room(gpu).last_above(wanted.next(), now.next(), limit - bytes);
             let earliest = full.unwrap_or(wanted).min(now);
             let consumers = residence.consumers(life, &absence);
             let found = residence
-                .holds
+                .holds()
                 .last_for(course, gpu as u16, (first, earliest), &consumers, residence.starters(life))
                 .filter(|&found| {
-                    found < now && residence.rooms[gpu].most(found.next(), now.next()) + bytes <= limit
+                    found < now && residence.room(gpu).most(found.next(), now.next()) + bytes <= limit
                 });
             if let Some(trigger) = found {
-                residence.rooms[gpu].add(trigger.next(), now.next(), bytes);
-                residence.change(gap, |absence| absence.trigger = trigger);
+                residence.return_from(gap, trigger);
             }
         }
     }
@@ -64,7 +63,7 @@ pub(in crate::tune::planned) fn place_triggers(
 /// Copies in come one after the other. From the last to the first, each is to end when its reader begins, or when the next copy begins if
 /// that is earlier.
 fn returns(residence: &Residence, machine: &Machine, gpu: usize) -> Vec<Return> {
-    let is_here = |life: LifeId| usize::from(residence.lives[life].gpu) == gpu;
+    let is_here = |life: LifeId| usize::from(residence.life(life).gpu) == gpu;
     let mut returns: Vec<Return> = residence
         .all()
         .filter(|(gap, absence)| is_here(gap.life) && absence.comeback == Comeback::Swap)
@@ -73,9 +72,9 @@ fn returns(residence: &Residence, machine: &Machine, gpu: usize) -> Vec<Return> 
     returns.sort_unstable_by_key(|back| (back.until, back.gap));
     let mut next_start = f64::INFINITY;
     for back in returns.iter_mut().rev() {
-        let bytes = residence.lives[back.gap.life].bytes as f64;
+        let bytes = residence.life(back.gap.life).bytes as f64;
         let seconds = machine.link_latency_seconds + bytes / machine.in_bytes_per_second;
-        next_start = residence.course.seconds[back.until].min(next_start) - seconds;
+        next_start = residence.course().seconds[back.until].min(next_start) - seconds;
         // A trigger is a signal to the host, which notices it, and so is the end of the copy.
         back.trigger_seconds = next_start - 2.0 * machine.notice_seconds - machine.link_latency_seconds;
     }

@@ -18,8 +18,8 @@ use super::attempts::{Reached, hash, put_in_order};
 use super::planner::{MadeRoom, Planner, Point};
 use crate::plan::Draft;
 use crate::simulate::{OutOfMemory, Outcome};
-use crate::tune::planned::Settings;
 use crate::tune::planned::decide::Decision;
+use crate::tune::planned::settings::Settings;
 use crate::tune::planned::timeline::Gap;
 use crate::tune::{Judge, Progress};
 
@@ -52,7 +52,7 @@ const LEAST_FILL: f64 = 0.5;
 const RECOMPUTE_BELOW: [f64; 5] = [0.0, 0.1, 0.3, 0.6, 1.0];
 
 /// A gap of which something can be decided.
-struct Candidate {
+struct OpenGap {
     gap: Gap,
     can_be_made_again: bool,
     /// The sum of the weights of all up to this one: the larger the buffer, the more often it is chosen.
@@ -95,7 +95,7 @@ pub(in crate::tune::planned) fn climb(
 /// A search from a plan on.
 struct Climb<'a> {
     planner: &'a Planner<'a>,
-    candidates: Vec<Candidate>,
+    candidates: Vec<OpenGap>,
     /// Whether ops may run a second time.
     recompute: bool,
     threads: usize,
@@ -111,7 +111,7 @@ impl<'a> Climb<'a> {
         let mut weight = 0.0;
         let candidate = |(gap, bytes, can_be_made_again): (Gap, u64, bool)| {
             weight += (bytes as f64).sqrt();
-            Candidate { gap, can_be_made_again, weight }
+            OpenGap { gap, can_be_made_again, weight }
         };
         let candidates = planner.gaps((budget * LEAST_PART) as u64).into_iter().map(candidate).collect();
         let threads =
@@ -213,7 +213,7 @@ impl<'a> Climb<'a> {
         let all = self.candidates.last().map_or(0.0, |last| last.weight);
         let at = rng.f64() * all;
         let number = self.candidates.partition_point(|one| one.weight < at);
-        let Some(&Candidate { gap, can_be_made_again, .. }) = self.candidates.get(number) else { return };
+        let Some(&OpenGap { gap, can_be_made_again, .. }) = self.candidates.get(number) else { return };
         let decisions = &mut point.decisions;
         let was = decisions.of(gap);
         if was == Some(Decision::Copy) && rng.f64() < LEAD_CHANGES {
