@@ -9,7 +9,7 @@ use crate::chart::Engine;
 use crate::graph::{NodeId, TensorId};
 use crate::order::Place;
 use crate::plan::{Draft, Filters, TensorSwap};
-use crate::simulate::{Buffer, Origin, Outline};
+use crate::simulate::{Origin, Outline, Sharing};
 
 /// A plan of which tensors are explained.
 #[derive(Debug, Clone, Copy)]
@@ -157,17 +157,10 @@ impl Explainer<'_> {
         let program = self.after.program();
         let mut owner = number;
         loop {
-            let inputs: Vec<Option<u32>> = program.reads(program.maker(owner)).collect();
-            let passed = match program.buffer(owner) {
-                Buffer::Persistent => return BufferKind::Persistent,
-                Buffer::Input(slot) => inputs.get(slot as usize).copied().flatten(),
-                Buffer::AnyInput => inputs.into_iter().flatten().next(),
-                Buffer::Own | Buffer::DyingInput => break,
-            };
-            match passed {
-                Some(input) => owner = input,
-                // What the program does not make is there before the step.
-                None => return BufferKind::Persistent,
+            match program.sharing(program.maker(owner), owner) {
+                Sharing::Persistent => return BufferKind::Persistent,
+                Sharing::PassedOn(input) => owner = input,
+                Sharing::MayTakeOver | Sharing::Own => break,
             }
         }
         if owner != number {

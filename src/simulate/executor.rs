@@ -12,10 +12,11 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use super::Machine;
+use super::buffers::BufferTracker;
 use super::outcome::{GpuOutcome, Holder, NoObserver, Observer, OutOfMemory, Outcome, Piece};
 use super::pool::{Chunk, Pool};
-use super::program::{Buffer, NONE, Op, Origin, Program};
+use super::program::{Op, Origin, Program};
+use super::{Machine, Scenario};
 use crate::order::Place;
 
 /// Runs a step: one of those behind the first, which is gone through before where memory is limited, as it decides what lies where.
@@ -28,53 +29,78 @@ pub fn simulate(
     machine: &Machine,
     observer: &mut impl Observer,
 ) -> Result<Outcome, OutOfMemory> {
-    let mut memories = initial_memories(program, machine)?;
+    simulate_in(program, machine, &Scenario::PREDICTED, observer)
+}
+
+/// The same where not all is as predicted.
+///
+/// # Errors
+///
+/// If memory runs out and nothing that is under way will free any.
+pub fn simulate_in(
+    program: &Program,
+    machine: &Machine,
+    scenario: &Scenario,
+    observer: &mut impl Observer,
+) -> Result<Outcome, OutOfMemory> {
+    let ground = Ground { program, machine: &scenario.machine(machine), scenario };
+    let mut memories = ground.initial_memories()?;
     if memories.iter().any(|memory| matches!(memory, Memory::Pool(_))) && !program.initial.late.is_empty() {
-        memories = run(program, machine, memories, true, &mut NoObserver)?.into_memories();
+        memories = ground.run(memories, true, &mut NoObserver)?.into_memories();
     }
-    Ok(run(program, machine, memories, false, observer)?.outcome())
+    Ok(ground.run(memories, false, observer)?.outcome())
 }
 
-/// Goes through a step.
-fn run<'a, O: Observer>(
+/// What is run, and on what.
+#[derive(Clone, Copy)]
+struct Ground<'a> {
     program: &'a Program,
+    /// The machine as it is in the scenario.
     machine: &'a Machine,
-    memories: Vec<Memory>,
-    is_first: bool,
-    observer: &'a mut O,
-) -> Result<Run<'a, O>, OutOfMemory> {
-    let mut run = Run::new(program, machine, memories, is_first, observer);
-    run.begin();
-    loop {
-        while let Some(task) = run.next_task() {
-            run.complete_until(run.host_seconds);
-            run.take_up(task)?;
-        }
-        if run.complete_next() {
-            continue;
-        }
-        let Some(op) = run.held_back.pop_front() else { break };
-        run.launch(op)?;
-    }
-    Ok(run)
+    scenario: &'a Scenario,
 }
 
-/// The memory of each GPU when the first step begins.
-fn initial_memories(program: &Program, machine: &Machine) -> Result<Vec<Memory>, OutOfMemory> {
-    let mut memories = Vec::with_capacity(program.persistent.len());
-    for (gpu, sizes) in program.persistent.iter().enumerate() {
-        let Some(limit) = machine.memory_bytes(gpu) else {
-            memories.push(Memory::Counted(sizes.iter().sum()));
-            continue;
-        };
-        let mut pool = Pool::new(limit);
-        if let Err(wanted_bytes) = program.initial.fill(gpu, &mut pool, machine.holes()) {
-            let used_bytes = pool.used_bytes();
-            return Err(OutOfMemory { gpu, op: None, wanted_bytes, used_bytes, pieces: Vec::new() });
+impl<'a> Ground<'a> {
+    /// Goes through a step.
+    fn run<O: Observer>(
+        self,
+        memories: Vec<Memory>,
+        is_first: bool,
+        observer: &'a mut O,
+    ) -> Result<Run<'a, O>, OutOfMemory> {
+        let mut run = Run::new(self, memories, is_first, observer);
+        run.begin();
+        loop {
+            while let Some(task) = run.next_task() {
+                run.complete_until(run.host_seconds);
+                run.take_up(task)?;
+            }
+            if run.complete_next() {
+                continue;
+            }
+            let Some(op) = run.held_back.pop_front() else { break };
+            run.launch(op)?;
         }
-        memories.push(Memory::Pool(pool));
+        Ok(run)
     }
-    Ok(memories)
+
+    /// The memory of each GPU when the first step begins.
+    fn initial_memories(self) -> Result<Vec<Memory>, OutOfMemory> {
+        let mut memories = Vec::with_capacity(self.program.persistent.len());
+        for (gpu, sizes) in self.program.persistent.iter().enumerate() {
+            let Some(limit) = self.machine.memory_bytes(gpu) else {
+                memories.push(Memory::Counted(sizes.iter().sum()));
+                continue;
+            };
+            let mut pool = Pool::new(limit);
+            if let Err(wanted_bytes) = self.program.initial.fill(gpu, &mut pool, self.scenario.holes) {
+                let used_bytes = pool.used_bytes();
+                return Err(OutOfMemory { gpu, op: None, wanted_bytes, used_bytes, pieces: Vec::new() });
+            }
+            memories.push(Memory::Pool(pool));
+        }
+        Ok(memories)
+    }
 }
 
 /// What memory a GPU has.
@@ -126,20 +152,17 @@ struct Run<'a, O> {
     is_first: bool,
     program: &'a Program,
     machine: &'a Machine,
+    scenario: &'a Scenario,
     observer: &'a mut O,
     waits: Vec<u32>,
-    /// For each tensor the one whose buffer it is in.
-    buffers: Vec<u32>,
-    /// For each buffer how many inputs are still to read it.
-    readers: Vec<u32>,
+    buffers: BufferTracker<'a>,
     held: Vec<Held>,
     gpus: Vec<Gpu>,
     /// For each op how far it has come, if it is a copy.
     meetings: Vec<Meeting>,
     scheduled: VecDeque<Task>,
     inline: VecDeque<u32>,
-    /// The GPU that by chance comes after all else, and its ops that are ready.
-    behind: Option<u16>,
+    /// The ops of the GPU that comes after all else that are ready.
     held_back: VecDeque<u32>,
     events: BinaryHeap<Event>,
     event_count: u32,
@@ -151,8 +174,7 @@ struct Run<'a, O> {
 
 impl<'a, O: Observer> Run<'a, O> {
     fn new(
-        program: &'a Program,
-        machine: &'a Machine,
+        Ground { program, machine, scenario }: Ground<'a>,
         memories: Vec<Memory>,
         is_first: bool,
         observer: &'a mut O,
@@ -171,16 +193,15 @@ impl<'a, O: Observer> Run<'a, O> {
             is_first,
             program,
             machine,
+            scenario,
             observer,
             waits: program.ops.iter().map(|op| op.waits).collect(),
-            buffers: vec![NONE; tensors],
-            readers: vec![0; tensors],
+            buffers: BufferTracker::new(program),
             held: vec![Held::Nowhere; tensors],
             gpus,
             meetings: program.ops.iter().map(|op| Meeting::at_first(op, machine)).collect(),
             scheduled: VecDeque::new(),
             inline: VecDeque::new(),
-            behind: machine.gpu_behind(program.persistent.len()),
             held_back: VecDeque::new(),
             events: BinaryHeap::new(),
             event_count: 0,
@@ -206,7 +227,7 @@ impl<'a, O: Observer> Run<'a, O> {
             let ready =
                 numbered().filter(move |(_, op)| op.waits == 0 && (op.from == Place::Host) == on_host);
             let tasks = ready.map(|(number, _)| Task::Launch(number)).collect();
-            self.machine.shuffled(tasks)
+            self.scenario.shuffled(tasks)
         };
         let expected = numbered()
             .filter(|(_, op)| Meeting::at_first(op, self.machine) == Meeting::Neither)
@@ -223,10 +244,10 @@ impl<'a, O: Observer> Run<'a, O> {
         }
     }
 
-    /// Whether an op computes on the GPU that is behind.
+    /// Whether an op computes on the GPU that is stalled.
     fn is_behind(&self, op: u32) -> bool {
         let entry = &self.program.ops[op as usize];
-        self.behind.is_some_and(|gpu| !entry.is_copy && entry.from == Place::Gpu(gpu))
+        self.scenario.stalled_gpu.is_some_and(|gpu| !entry.is_copy && entry.from == Place::Gpu(gpu))
     }
 
     fn take_up(&mut self, task: Task) -> Result<(), OutOfMemory> {
@@ -293,7 +314,8 @@ impl<'a, O: Observer> Run<'a, O> {
         }
         if unread {
             for tensor in entry.first_tensor..entry.first_tensor + entry.tensors {
-                if self.program.tensors[tensor as usize].uses == 0 && self.buffers[tensor as usize] == tensor
+                if self.program.tensors[tensor as usize].uses == 0
+                    && self.buffers.buffer_of(tensor) == Some(tensor)
                 {
                     self.free(tensor);
                 }
@@ -320,7 +342,7 @@ impl<'a, O: Observer> Run<'a, O> {
         let copied = self.program.tensors.get(entry.first_tensor as usize).filter(|_| entry.tensors > 0);
         let bytes = copied.map_or(0, |tensor| tensor.content_bytes);
         let is_swap = bytes > 0;
-        let unevenness = self.machine.unevenness(op);
+        let unevenness = self.scenario.unevenness(op);
         let latency = self.machine.link_latency_seconds;
         let end = match (entry.from, entry.to) {
             (Place::Gpu(gpu), to) => {
@@ -396,7 +418,7 @@ impl<'a, O: Observer> Run<'a, O> {
 
     /// Those that wait for an op, in the order in which they are told.
     fn successors(&self, op: u32) -> Cow<'a, [u32]> {
-        self.machine.in_order(op, self.program.successors.row(op as usize))
+        self.scenario.in_order(op, self.program.successors.row(op as usize))
     }
 
     /// One of those that an op waits for is done.
@@ -410,62 +432,26 @@ impl<'a, O: Observer> Run<'a, O> {
     /// Finds a buffer for each output. Whether nobody reads one of them.
     fn make_outputs(&mut self, op: u32) -> Result<bool, OutOfMemory> {
         let program = self.program;
-        let entry = &program.ops[op as usize];
-        let reads = program.reads.row(op as usize);
         let mut unread = false;
-        let mut taken = NONE;
-        for number in entry.first_tensor..entry.first_tensor + entry.tensors {
-            let tensor = &program.tensors[number as usize];
-            let buffer = match tensor.buffer {
-                Buffer::Persistent => NONE,
-                Buffer::Input(slot) => self.buffer_of(reads.get(slot as usize).copied().unwrap_or(NONE)),
-                Buffer::AnyInput => {
-                    let first = reads.iter().copied().find(|&input| input != NONE);
-                    self.buffer_of(first.unwrap_or(NONE))
-                }
-                Buffer::DyingInput if taken == NONE => {
-                    let dies = |buffer: u32| {
-                        buffer != NONE
-                            && self.readers[buffer as usize] == 1
-                            && program.tensors[buffer as usize].bytes == tensor.bytes
-                            && program.tensors[buffer as usize].place == tensor.place
-                    };
-                    let inputs = reads.iter().map(|&input| self.buffer_of(input));
-                    taken = inputs.into_iter().find(|&buffer| dies(buffer)).unwrap_or(NONE);
-                    if taken == NONE { number } else { taken }
-                }
-                Buffer::DyingInput | Buffer::Own => number,
-            };
-            self.buffers[number as usize] = buffer;
+        let mut outputs = self.buffers.run(op);
+        while let Some(made) = self.buffers.make(&mut outputs) {
+            let tensor = &program.tensors[made.tensor as usize];
             unread |= tensor.uses == 0;
-            if buffer == NONE {
-                continue;
+            let Some(buffer) = made.buffer else { continue };
+            if made.is_taken_over {
+                self.observer.taken_over(self.host_seconds, made.tensor, buffer);
             }
-            self.readers[buffer as usize] += tensor.uses;
-            if tensor.buffer == Buffer::DyingInput && buffer != number {
-                self.observer.taken_over(self.host_seconds, number, buffer);
-            }
-            if buffer == number && tensor.bytes > 0 {
-                self.held[number as usize] = self.allocate(op, tensor.place, tensor.bytes)?;
-                self.observer.allocated(number, tensor.place, tensor.bytes);
+            if made.has_own() && tensor.bytes > 0 {
+                self.held[made.tensor as usize] = self.allocate(op, tensor.place, tensor.bytes)?;
+                self.observer.allocated(made.tensor, tensor.place, tensor.bytes);
             }
         }
         Ok(unread)
     }
 
-    /// The buffer that a tensor is in; none if it is there in each step anyway.
-    fn buffer_of(&self, tensor: u32) -> u32 {
-        self.buffers.get(tensor as usize).copied().unwrap_or(NONE)
-    }
-
     /// One input fewer is to read a tensor.
     fn give_up(&mut self, tensor: u32) {
-        let buffer = self.buffer_of(tensor);
-        if buffer == NONE {
-            return;
-        }
-        self.readers[buffer as usize] -= 1;
-        if self.readers[buffer as usize] == 0 {
+        if let Some(buffer) = self.buffers.give_up(tensor) {
             self.free(buffer);
         }
     }

@@ -1,7 +1,8 @@
 //! What no plan can go below.
 
 use super::Outcome;
-use super::program::{Buffer, NONE, Program};
+use super::buffers::Sharing;
+use super::program::{NONE, Program};
 use crate::order::Place;
 
 /// The limits of physics for one GPU.
@@ -37,9 +38,9 @@ pub fn floors(program: &Program, unlimited: &Outcome) -> Vec<Floors> {
         };
         let read: u64 = seen.iter().map(|&tensor| on_gpu(tensor)).sum();
         let outputs = entry.first_tensor..entry.first_tensor + entry.tensors;
-        let made = outputs.map(|tensor| match program.tensors[tensor as usize].buffer {
-            Buffer::Own => on_gpu(tensor),
-            Buffer::DyingInput if !seen.iter().any(|&input| on_gpu(input) == on_gpu(tensor)) => {
+        let made = outputs.map(|tensor| match program.sharing(op as u32, tensor) {
+            Sharing::Own => on_gpu(tensor),
+            Sharing::MayTakeOver if !seen.iter().any(|&input| on_gpu(input) == on_gpu(tensor)) => {
                 on_gpu(tensor)
             }
             _ => 0,
@@ -58,21 +59,15 @@ pub fn floors(program: &Program, unlimited: &Outcome) -> Vec<Floors> {
 
 /// For each tensor the one whose buffer it is in; none for what is there in each step anyway.
 fn buffers(program: &Program) -> Vec<u32> {
-    let mut buffers: Vec<u32> = (0u32..)
-        .zip(&program.tensors)
-        .map(|(number, tensor)| if tensor.buffer == Buffer::Persistent { NONE } else { number })
-        .collect();
+    let mut buffers: Vec<u32> = (0..program.tensor_count() as u32).collect();
     // Ops of the graph come in an order in which each input is known, and copies have buffers of their own.
-    for (op, entry) in program.ops.iter().enumerate() {
-        let reads = program.reads.row(op);
-        for tensor in entry.first_tensor..entry.first_tensor + entry.tensors {
-            let passed_on = match program.tensors[tensor as usize].buffer {
-                Buffer::Input(slot) => reads.get(slot as usize),
-                Buffer::AnyInput => reads.iter().find(|&&input| input != NONE),
-                Buffer::Own | Buffer::DyingInput | Buffer::Persistent => continue,
-            };
-            let known = passed_on.and_then(|&input| buffers.get(input as usize)).copied();
-            buffers[tensor as usize] = known.unwrap_or(NONE);
+    for op in 0..program.len() as u32 {
+        for tensor in program.outputs(op) {
+            match program.sharing(op, tensor) {
+                Sharing::Persistent => buffers[tensor as usize] = NONE,
+                Sharing::PassedOn(input) => buffers[tensor as usize] = buffers[input as usize],
+                Sharing::MayTakeOver | Sharing::Own => {}
+            }
         }
     }
     buffers

@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use super::persistent::{Persistent, updates};
 use super::pool::{CHUNK_BYTES, Chunk, Pool};
-use super::{Machine, Observer, OpCost, Outline, Program, simulate};
+use super::{Holes, Machine, Observer, OpCost, Outline, Program, simulate};
 use crate::graph::{Graph, NodeId, TensorId};
 use crate::ops::Fact;
 use crate::order::{Place, Placement};
@@ -68,18 +68,6 @@ impl Initial {
         between.into_iter().for_each(|chunk| pool.free(chunk));
         Ok(())
     }
-}
-
-/// Where there is room between variables. An initializer runs in no certain order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holes {
-    /// Where the initializer gave back what it had taken.
-    OfInitializer,
-    /// Nowhere.
-    None,
-    /// Behind each of the first variables, for what is as small as can be: gradients of biases, and losses. Where such a thing finds no
-    /// hole, it lies among what is large.
-    Small,
 }
 
 /// GPU and bytes by the op that takes them, an entry of the step's programs.

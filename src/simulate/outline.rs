@@ -10,7 +10,7 @@ use super::initial::Beginning;
 use super::late::Late;
 use super::loops::{LoopTimes, Loops, UnknownIterations};
 use super::persistent::Persistent;
-use super::program::{Buffer, NONE, buffer};
+use super::program::{NONE, buffer};
 use super::{Liveness, constants};
 use crate::graph::{Graph, NodeId, TensorId};
 use crate::ops::Fact;
@@ -265,7 +265,7 @@ impl<'a> Outline<'a> {
             let producer = graph.producer(tensor);
             self.number(producer).is_some()
                 && self.placement.output(tensor) != Place::Host
-                && matches!(buffer(graph, sizes, producer, tensor), Buffer::Own | Buffer::DyingInput)
+                && buffer(graph, sizes, producer, tensor).may_be_own()
         };
         sizes.bounded().iter().filter(is_kept).count()
     }
@@ -352,9 +352,7 @@ fn check_sizes(analysis: &Analysis, placement: &Placement, order: &[NodeId]) -> 
     for &node in order {
         for tensor in graph.outputs(node) {
             let output_type = graph.output_type(tensor);
-            let buffer = buffer(graph, &analysis.sizes, node, tensor);
-            let has_own = matches!(buffer, Buffer::Own | Buffer::DyingInput);
-            if has_own
+            if buffer(graph, &analysis.sizes, node, tensor).may_be_own()
                 && output_type.dtype.size_in_bytes().is_some()
                 && placement.output(tensor) != Place::Host
                 && output_bytes(analysis, node, tensor).is_none()

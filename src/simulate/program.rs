@@ -32,6 +32,13 @@ pub enum Buffer {
     Persistent,
 }
 
+impl Buffer {
+    /// Whether it may be a buffer of its own.
+    pub fn may_be_own(self) -> bool {
+        matches!(self, Buffer::Own | Buffer::DyingInput)
+    }
+}
+
 /// The buffer of an output of a node.
 pub(super) fn buffer(graph: &Graph, sizes: &Sizes, node: NodeId, tensor: TensorId) -> Buffer {
     let facts = graph.op(node).facts();

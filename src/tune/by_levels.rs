@@ -65,7 +65,7 @@ pub fn tune_by_levels(
 ) -> Result<LevelTuning, TflmsError> {
     let model = LevelModel::new(analysis, fixed)?;
     let levels = analysis.levels.count() as u32;
-    let mut search = Search { model: &model, budget_bytes, levels, best: None, simulations: 1 };
+    let mut search = LevelSearch { model: &model, budget_bytes, levels, best: None, simulations: 1 };
     let before = model.peak(&Draft::default(), fixed.sync_mode);
     let mut tuning = LevelTuning {
         before,
@@ -85,7 +85,7 @@ pub fn tune_by_levels(
     Ok(tuning)
 }
 
-struct Search<'a> {
+struct LevelSearch<'a> {
     model: &'a LevelModel<'a>,
     budget_bytes: u64,
     levels: u32,
@@ -94,7 +94,7 @@ struct Search<'a> {
     simulations: u32,
 }
 
-impl Search<'_> {
+impl LevelSearch<'_> {
     /// Plans and judges; the plan, if it fits. Remembers the best.
     fn attempt(&mut self, parameters: &Parameters) -> Result<Option<LevelPlan>, TflmsError> {
         let draft = draft(self.model.analysis(), parameters)?;

@@ -5,44 +5,9 @@ use std::ops::Range;
 
 use super::least_memory::{first_guess, least_memory};
 use crate::plan::Draft;
-use crate::simulate::{CHUNK_BYTES, Machine, NoObserver, OutOfMemory, Outcome, Outline, Program, simulate};
-
-/// What may be otherwise than predicted.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Deviation {
-    /// How many times slower copies are.
-    slowness: f64,
-    /// By which chance each is slower or faster than the others, and what becomes ready together runs in another order.
-    chance: Option<u64>,
-    /// What part there is of the memory that a plan may not count on. With more memory everything comes to lie elsewhere, and not
-    /// always better.
-    rest: f64,
-}
-
-impl Deviation {
-    /// The machine that deviates so.
-    fn of(self, machine: &Machine) -> Machine {
-        let counts_on_all = machine.whole_memory == machine.memory;
-        let spare = if self.chance.is_some() && counts_on_all { SPARE_PART } else { 0.0 };
-        machine
-            .with_part_of_the_rest(self.rest)
-            .without_part(spare)
-            .with_slower_copies(self.slowness)
-            .with_chance(self.chance)
-    }
-}
-
-const fn copies(slowness: f64, chance: Option<u64>) -> Deviation {
-    Deviation { slowness, chance, rest: 0.0 }
-}
-
-const fn memory(rest: f64) -> Deviation {
-    Deviation { slowness: 1.0, chance: None, rest }
-}
-
-const fn copies_in_memory(rest: f64, slowness: f64, chance: u64) -> Deviation {
-    Deviation { slowness, chance: Some(chance), rest }
-}
+use crate::simulate::{
+    CHUNK_BYTES, Machine, NoObserver, OutOfMemory, Outcome, Outline, Program, Scenario, simulate, simulate_in,
+};
 
 /// How many of the deviations each plan is tried with, and how many there are.
 const FIRST_DEVIATIONS: usize = 4;
@@ -50,47 +15,66 @@ const ALL_DEVIATIONS: usize = 20;
 
 /// How much slower than predicted copies may turn out, with each one by chance again slower or faster and ops in another order, and in
 /// how much memory, and still a plan must fit.
-const DEVIATIONS: [Deviation; ALL_DEVIATIONS] = [
-    copies(4.0, Some(0)),
-    copies(2.0, Some(1)),
-    copies(1.0, Some(2)),
-    copies(0.5, None),
-    // One that was picked among many because it fits may do so by luck.
-    memory(1.0),
-    copies_in_memory(1.0, 4.0, 12),
-    copies(4.0, Some(4)),
-    copies(1.0, Some(5)),
-    memory(0.5),
-    copies_in_memory(1.0, 2.0, 13),
-    copies(2.0, Some(6)),
-    copies(4.0, Some(7)),
-    memory(0.75),
-    copies_in_memory(1.0, 1.0, 14),
-    copies(1.0, Some(8)),
-    copies(2.0, Some(9)),
-    memory(0.25),
-    copies_in_memory(0.5, 4.0, 15),
-    copies(4.0, Some(10)),
-    copies(1.0, Some(11)),
-];
+fn deviations(gpus: usize) -> [Scenario; ALL_DEVIATIONS] {
+    let copies = |slowness: f64, seed: u64| by_chance(seed, gpus).with_copies(slowness);
+    // With more memory everything comes to lie elsewhere, and not always better.
+    let memory = |rest_part: f64| Scenario { rest_part, ..Scenario::PREDICTED };
+    let both = |rest_part: f64, slowness: f64, seed: u64| Scenario { rest_part, ..copies(slowness, seed) };
+    [
+        copies(4.0, 0),
+        copies(2.0, 1),
+        copies(1.0, 2),
+        Scenario::PREDICTED.with_copies(0.5),
+        // One that was picked among many because it fits may do so by luck.
+        memory(1.0),
+        both(1.0, 4.0, 12),
+        copies(4.0, 4),
+        copies(1.0, 5),
+        memory(0.5),
+        both(1.0, 2.0, 13),
+        copies(2.0, 6),
+        copies(4.0, 7),
+        memory(0.75),
+        both(1.0, 1.0, 14),
+        copies(1.0, 8),
+        copies(2.0, 9),
+        memory(0.25),
+        both(0.5, 4.0, 15),
+        copies(4.0, 10),
+        copies(1.0, 11),
+    ]
+}
 
 /// What a plan that was picked among thousands is tried with besides, each with the machine as it is and with a host that never runs ahead
-/// of its GPUs. Those of [`DEVIATIONS`] decided which were picked. Where ops take much longer than predicted, copies take hardly any time
+/// of its GPUs. Those of [`deviations`] decided which were picked. Where ops take much longer than predicted, copies take hardly any time
 /// beside them.
-const FURTHER_DEVIATIONS: [Deviation; 8] = [
-    copies(1.0, None),
-    copies(0.05, None),
-    copies(4.0, None),
-    copies(0.25, None),
-    copies(1.0, Some(104)),
-    copies(0.05, Some(105)),
-    copies(4.0, Some(106)),
-    copies(0.25, Some(107)),
-];
+fn further_deviations(gpus: usize) -> impl Iterator<Item = Scenario> {
+    let copies = |slowness: f64| Scenario::PREDICTED.with_copies(slowness);
+    let uneven = move |slowness: f64, seed: u64| by_chance(seed, gpus).with_copies(slowness);
+    let all = [
+        copies(1.0),
+        copies(0.05),
+        copies(4.0),
+        copies(0.25),
+        uneven(1.0, 104),
+        uneven(0.05, 105),
+        uneven(4.0, 106),
+        uneven(0.25, 107),
+    ];
+    let hosts = [false, true].into_iter();
+    hosts.flat_map(move |slow_host| {
+        all.clone().into_iter().map(move |deviation| Scenario { slow_host, ..deviation })
+    })
+}
 
 /// What part of the memory a plan must leave over where chance plays, if it may count on all of it: of all chances only a few are tried.
 /// Without it, one of fifteen further chances found plans for a ResNet50 out of memory.
 const SPARE_PART: f64 = 0.01;
+
+/// Where chance plays, some memory is left over.
+fn by_chance(seed: u64, gpus: usize) -> Scenario {
+    Scenario { missing_part: SPARE_PART, ..Scenario::by_chance(seed, gpus) }
+}
 
 /// No GPU has more.
 const MOST_BYTES: u64 = 1 << 50;
@@ -102,14 +86,15 @@ pub struct Judge<'a> {
     machine: &'a Machine,
     is_careful: bool,
     /// The likeliest to show that a plan does not fit come first.
-    deviations: [Deviation; ALL_DEVIATIONS],
+    deviations: [Scenario; ALL_DEVIATIONS],
     simulations: u32,
 }
 
 impl<'a> Judge<'a> {
     /// Judges plans for a graph on a machine, whose memory is the budget.
     pub fn new(outline: &'a Outline<'a>, machine: &'a Machine) -> Judge<'a> {
-        Judge { outline, machine, is_careful: true, deviations: DEVIATIONS, simulations: 0 }
+        let deviations = deviations(outline.placement().gpus().len());
+        Judge { outline, machine, is_careful: true, deviations, simulations: 0 }
     }
 
     /// The same judge of plans for the same graph outlined in another way.
@@ -121,7 +106,7 @@ impl<'a> Judge<'a> {
             outline,
             machine: self.machine,
             is_careful: self.is_careful,
-            deviations: self.deviations,
+            deviations: self.deviations.clone(),
             simulations: 0,
         }
     }
@@ -136,7 +121,7 @@ impl<'a> Judge<'a> {
     pub(super) fn learn_from(&mut self, was: &Judge, clone: &Judge) {
         self.simulations += clone.simulations - was.simulations;
         if clone.deviations != was.deviations {
-            self.deviations = clone.deviations;
+            self.deviations.clone_from(&clone.deviations);
         }
     }
 
@@ -237,11 +222,9 @@ impl<'a> Judge<'a> {
             return Ok(());
         }
         let program = Program::new(self.outline, draft);
-        for host in [self.machine.clone(), self.machine.with_slow_host()] {
-            for deviation in FURTHER_DEVIATIONS {
-                self.simulations += 1;
-                simulate(&program, &deviation.of(&host), &mut NoObserver)?;
-            }
+        for deviation in further_deviations(self.outline.placement().gpus().len()) {
+            self.simulations += 1;
+            simulate_in(&program, self.machine, &deviation, &mut NoObserver)?;
         }
         Ok(())
     }
@@ -265,17 +248,17 @@ impl<'a> Judge<'a> {
             return Ok(());
         }
         for number in deviations {
-            let deviation = self.deviations[number];
-            let differs = match deviation.rest > 0.0 {
-                true => machine.whole_memory != machine.memory,
+            let deviation = &self.deviations[number];
+            let differs = match deviation.rest_part > 0.0 {
+                true => !machine.counts_on_all(),
                 // Nothing is copied where nothing is planned, but ops run in some order.
-                false => deviation.chance.is_some() || !draft.is_empty(),
+                false => deviation.is_by_chance() || !draft.is_empty(),
             };
             if !differs {
                 continue;
             }
             self.simulations += 1;
-            if let Err(shortage) = simulate(program, &deviation.of(machine), &mut NoObserver) {
+            if let Err(shortage) = simulate_in(program, machine, deviation, &mut NoObserver) {
                 // What one plan ran out of memory with, the next, which is much like it, is tried with first.
                 self.deviations[..=number].rotate_right(1);
                 return Err(shortage);

@@ -8,7 +8,7 @@
 use super::rank::{self, Rank};
 use super::{Abilities, Description, Found, Judge, Proposal, Setup, Strategy, StrategyError};
 use crate::graph::{NodeId, TensorId};
-use crate::plan::tflms::{self, NAME, Parameters, Planner, SyncMode, TflmsError};
+use crate::plan::tflms::{self, NAME, Parameters, SyncMode, TflmsError, ThresholdPlanner};
 use crate::plan::{Analysis, Draft, guard_ref_variables};
 use crate::simulate::Outcome;
 
@@ -88,9 +88,9 @@ impl Tflms {
         judge: &mut Judge,
         most_seconds: f64,
     ) -> Result<Option<Found>, TflmsError> {
-        let planner = Planner::new(judge.outline().analysis(), &self.fixed)?;
+        let planner = ThresholdPlanner::new(judge.outline().analysis(), &self.fixed)?;
         let initial_values = &self.initial_values;
-        let mut search = Search { judge, planner, most_seconds, initial_values, best: None };
+        let mut search = ThresholdSearch { judge, planner, most_seconds, initial_values, best: None };
         let levels = search.judge.outline().analysis().levels.count() as u32;
         let grid = thresholds(levels);
         for sync_mode in modes() {
@@ -138,9 +138,9 @@ fn thresholds(levels: u32) -> Vec<u32> {
     grid
 }
 
-struct Search<'a, 'b> {
+struct ThresholdSearch<'a, 'b> {
     judge: &'a mut Judge<'b>,
-    planner: Planner<'b>,
+    planner: ThresholdPlanner<'b>,
     /// Slower steps are of no use.
     most_seconds: f64,
     /// As in [`Tflms`].
@@ -148,7 +148,7 @@ struct Search<'a, 'b> {
     best: Option<(Parameters, Found)>,
 }
 
-impl Search<'_, '_> {
+impl ThresholdSearch<'_, '_> {
     /// Judges parameters; keeps them if they fit and are better than all before. Whether they are.
     fn attempt(&mut self, parameters: Parameters) -> Result<bool, TflmsError> {
         let analysis = self.judge.outline().analysis();

@@ -12,7 +12,9 @@ use tf_lms::plan::{Analysis, Draft, NodeOrder, OrderReason, TensorSwap, TensorUs
 use tf_lms::proto::tensorflow::TensorProto;
 use tf_lms::proto::tensorflow::attr_value::{ListValue, Value};
 use tf_lms::shape::{Shapes, Sizes};
-use tf_lms::simulate::{NoObserver, Observer, OpCost, Origin, Outline, Program, floors, simulate};
+use tf_lms::simulate::{
+    NoObserver, Observer, OpCost, Origin, Outline, Program, Scenario, floors, simulate, simulate_in,
+};
 use tf_lms::tune::Judge;
 
 fn parameters() -> impl Strategy<Value = tflms::Parameters> {
@@ -116,17 +118,18 @@ proptest! {
 
     /// In whatever order and however fast, the same is run and moved.
     #[test]
-    fn chance_decides_only_when(seed: u64, size in 2usize..100, parameters in parameters(), chance in 0u64..1000) {
+    fn chance_decides_only_when(seed: u64, size in 2usize..100, parameters in parameters(), seed_of_chance in 0u64..1000) {
         with_outline(seed, size, |outline| {
             let program = Program::new(outline, &tflms::draft(outline.analysis(), &parameters).unwrap());
-            let run = |chance| {
+            let run = |scenario: Scenario| {
                 let mut launched = Launched::default();
-                let outcome = simulate(&program, &machine(Vec::new()).with_chance(chance), &mut launched).unwrap();
+                let outcome = simulate_in(&program, &machine(Vec::new()), &scenario, &mut launched).unwrap();
                 let moved: Vec<_> = outcome.gpus.iter().map(|gpu| (gpu.out_bytes, gpu.in_bytes)).collect();
                 launched.0.sort_unstable();
                 (launched.0, moved)
             };
-            prop_assert_eq!(run(Some(chance)), run(None));
+            let gpus = outline.placement().gpus().len();
+            prop_assert_eq!(run(Scenario::by_chance(seed_of_chance, gpus)), run(Scenario::PREDICTED));
             Ok(())
         })?;
     }
@@ -253,9 +256,10 @@ fn no_order_is_certain_among_many() {
     let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
         let graph = outline.analysis().graph;
         let program = Program::new(outline, &Draft::default());
-        let order = |chance| {
+        let order = |seed: Option<u64>| {
             let mut launched = Launched::default();
-            simulate(&program, &machine(Vec::new()).with_chance(chance), &mut launched).unwrap();
+            let scenario = seed.map_or(Scenario::PREDICTED, |seed| Scenario::by_chance(seed, 1));
+            simulate_in(&program, &machine(Vec::new()), &scenario, &mut launched).unwrap();
             let names = launched.0.iter().filter_map(|&op| match program.origin(op) {
                 Origin::Op(node) => Some(graph.name(node).to_string()),
                 _ => None,
@@ -266,7 +270,7 @@ fn no_order_is_certain_among_many() {
             order.iter().filter(|name| name.starts_with(of)).cloned().collect()
         };
         prop_assert_eq!(order(None), all);
-        let orders: Vec<Vec<String>> = (0..20).map(|chance| order(Some(chance))).collect();
+        let orders: Vec<Vec<String>> = (0..20).map(|seed| order(Some(seed))).collect();
         prop_assert!(orders.iter().any(|order| order[0] == "x0"));
         prop_assert!(orders.iter().any(|order| order[0].starts_with('y')));
         prop_assert!(orders.iter().all(|order| among("x", order) == readers("x", 8)));
@@ -299,14 +303,13 @@ fn what_is_sent_may_come_before_its_time() {
     others.for_each(|node| node.device = "/device:GPU:1".to_string());
     let checked = with_outline_of(graph.encode_to_vec(), |outline| {
         let program = Program::new(outline, &Draft::default());
-        let peak = |chance| {
-            let machine = machine(Vec::new()).with_chance(chance);
-            let outcome = simulate(&program, &machine, &mut NoObserver).unwrap();
+        let peak = |scenario: Scenario| {
+            let outcome = simulate_in(&program, &machine(Vec::new()), &scenario, &mut NoObserver).unwrap();
             outcome.gpus[0].peak_bytes - outcome.gpus[0].persistent_bytes
         };
-        let most = (0..20).map(|chance| peak(Some(chance))).max().unwrap();
+        let most = (0..20).map(|seed| peak(Scenario::by_chance(seed, 2))).max().unwrap();
         // Two products, one of them in the place of what is fed, or what is sent, too; and less than as much again of workspace.
-        prop_assert_eq!((peak(None) / BYTES, most / BYTES), (2, 3));
+        prop_assert_eq!((peak(Scenario::PREDICTED) / BYTES, most / BYTES), (2, 3));
         Ok(())
     });
     checked.unwrap();

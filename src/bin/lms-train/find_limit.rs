@@ -56,7 +56,7 @@ pub fn find_limit(args: &Args) -> anyhow::Result<()> {
     if args.model.input.as_deref() == Some("-".as_ref()) {
         return Err(Failure::Usage.error("--find-limit reads the model many times: give a file"));
     }
-    let mut search = Search { args, probes: Vec::new() };
+    let mut search = LimitSearch { args, probes: Vec::new() };
     // A GPU's own memory is what there is; the software GPU has as much as it is told.
     let start = match &args.device {
         device if is_soft && device.memory().is_none() => device.with_memory(PLENTY),
@@ -85,12 +85,12 @@ pub fn find_limit(args: &Args) -> anyhow::Result<()> {
     )
 }
 
-struct Search<'a> {
+struct LimitSearch<'a> {
     args: &'a Args,
     probes: Vec<Probe>,
 }
 
-impl Search<'_> {
+impl LimitSearch<'_> {
     /// The bytes in use with plenty of memory.
     fn peak(&mut self, device: &DeviceChoice, exact: bool) -> anyhow::Result<u64> {
         let flags: &[&str] = if exact { &["--json", "--exact-memory"] } else { &["--json"] };

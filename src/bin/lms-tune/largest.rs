@@ -50,7 +50,7 @@ pub fn run(args: &Args, free: &[Free]) -> anyhow::Result<()> {
     let model = args.model.read_step(&args.graph, &args.step)?;
     let graph = model.graph()?;
     let mut search =
-        Search { args, model: &model, graph: &graph, free, probes: BTreeMap::new(), refusal: None };
+        SizeSearch { args, model: &model, graph: &graph, free, probes: BTreeMap::new(), refusal: None };
     let multiple = free.iter().map(|free| free.multiple).max().unwrap_or(1);
     let before = search.largest(multiple, |probe| probe.step_seconds_before.is_some())?;
     let after = search.largest(multiple, |probe| probe.step_seconds_after.is_some())?;
@@ -80,7 +80,7 @@ pub fn run(args: &Args, free: &[Free]) -> anyhow::Result<()> {
     }
 }
 
-struct Search<'a> {
+struct SizeSearch<'a> {
     args: &'a Args,
     model: &'a Model,
     graph: &'a Graph<'a>,
@@ -91,7 +91,7 @@ struct Search<'a> {
     refusal: Option<anyhow::Error>,
 }
 
-impl Search<'_> {
+impl SizeSearch<'_> {
     /// The largest multiple that fits: doubled until it does not, then halved in between.
     fn largest(&mut self, multiple: u64, fits: impl Fn(&Probe) -> bool) -> anyhow::Result<Option<u64>> {
         let (mut low, mut high) = (0, 1);

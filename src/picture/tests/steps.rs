@@ -66,7 +66,6 @@ pub(super) fn with_chain<T>(
         notice_seconds: 0.0,
         one_thread: false,
         synchronous: false,
-        chance: None,
     };
     let draft = draft(&outline, swapout_threshold, 0);
     let (original, planned) = (Program::new(&outline, &Draft::default()), Program::new(&outline, &draft));

@@ -89,14 +89,14 @@ pub fn plan(analysis: &Analysis, parameters: &Parameters, host_device: &Device) 
 ///
 /// As [`plan`].
 pub fn draft(analysis: &Analysis, parameters: &Parameters) -> Result<Draft, TflmsError> {
-    let mut draft = Planner::new(analysis, parameters)?.draft()?;
+    let mut draft = ThresholdPlanner::new(analysis, parameters)?.draft()?;
     ref_variables::guard(analysis, &mut draft);
     Ok(draft)
 }
 
 /// Plans for one graph, with one set of parameters after the other.
 #[derive(Debug)]
-pub struct Planner<'a> {
+pub struct ThresholdPlanner<'a> {
     analysis: &'a Analysis<'a>,
     parameters: Parameters,
     /// For each node the number of its GPU, if it runs on one that is to be edited.
@@ -107,18 +107,21 @@ pub struct Planner<'a> {
     may_leave: Vec<bool>,
 }
 
-impl<'a> Planner<'a> {
+impl<'a> ThresholdPlanner<'a> {
     /// Plans with these parameters.
     ///
     /// # Errors
     ///
     /// If one of the GPUs to edit is no device name.
-    pub fn new(analysis: &'a Analysis<'a>, parameters: &Parameters) -> Result<Planner<'a>, DeviceError> {
+    pub fn new(
+        analysis: &'a Analysis<'a>,
+        parameters: &Parameters,
+    ) -> Result<ThresholdPlanner<'a>, DeviceError> {
         let graph = analysis.graph;
         let excluded = |name: &str| {
             EXCLUDED.contains(&name) || EXCLUDED_FAMILIES.iter().any(|family| name.starts_with(family))
         };
-        Ok(Planner {
+        Ok(ThresholdPlanner {
             analysis,
             parameters: parameters.clone(),
             gpus: gpu_numbers(graph, &parameters.gpu_devices)?,
@@ -136,13 +139,13 @@ impl<'a> Planner<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Planner::new`].
+    /// As [`ThresholdPlanner::new`].
     pub fn set(&mut self, parameters: &Parameters) -> Result<(), DeviceError> {
         if (&parameters.gpu_devices, parameters.mode) == (&self.parameters.gpu_devices, self.parameters.mode)
         {
             self.parameters = parameters.clone();
         } else {
-            *self = Planner::new(self.analysis, parameters)?;
+            *self = ThresholdPlanner::new(self.analysis, parameters)?;
         }
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! Levels whose ops run one after the other.
 
-use super::Planner;
+use super::ThresholdPlanner;
 use crate::graph::NodeId;
 use crate::plan::{NodeOrder, OrderReason};
 
 /// The edges that serialize the chosen levels.
-pub(super) fn orders(planner: &Planner) -> Vec<NodeOrder> {
+pub(super) fn orders(planner: &ThresholdPlanner) -> Vec<NodeOrder> {
     let levels = &planner.analysis.levels;
     let mut chosen = vec![false; levels.count()];
     for slice in &planner.parameters.serialization {
@@ -29,13 +29,13 @@ pub(super) fn orders(planner: &Planner) -> Vec<NodeOrder> {
 }
 
 /// The ops of a level that can be made to wait for one another.
-fn ops_of<'a>(planner: &'a Planner, level: u32) -> impl Iterator<Item = NodeId> + use<'a> {
+fn ops_of<'a>(planner: &'a ThresholdPlanner, level: u32) -> impl Iterator<Item = NodeId> + use<'a> {
     let nodes = planner.analysis.levels.nodes(level).iter().copied();
     nodes.filter(|&node| planner.may_hold_up_others(node))
 }
 
 /// Each op of a level with the last one before it on the same GPU that may control it.
-fn chain(planner: &Planner, level: u32) -> Vec<(NodeId, NodeId)> {
+fn chain(planner: &ThresholdPlanner, level: u32) -> Vec<(NodeId, NodeId)> {
     let flow = &planner.analysis.flow;
     // Ops of one frame and condition form a chain; the last of each is enough to look at.
     let mut lasts: Vec<NodeId> = Vec::new();

@@ -1,6 +1,6 @@
 //! What starts a swap-in.
 
-use super::Planner;
+use super::ThresholdPlanner;
 use crate::graph::{NodeId, TensorId};
 use crate::ops::Flow;
 use crate::plan::Analysis;
@@ -16,7 +16,7 @@ const MOST_TRIGGERS: usize = 4;
 
 /// Finds the triggers of swap-ins. Keeps what would otherwise be allocated for each.
 pub(super) struct TriggerSearch<'a> {
-    planner: &'a Planner<'a>,
+    planner: &'a ThresholdPlanner<'a>,
     /// The walk in which a node was last seen.
     seen: Vec<u32>,
     walk: u32,
@@ -30,7 +30,7 @@ pub(super) struct TriggerSearch<'a> {
 }
 
 impl<'a> TriggerSearch<'a> {
-    pub fn new(planner: &'a Planner<'a>) -> TriggerSearch<'a> {
+    pub fn new(planner: &'a ThresholdPlanner<'a>) -> TriggerSearch<'a> {
         let nodes = planner.analysis.graph.len();
         TriggerSearch {
             planner,

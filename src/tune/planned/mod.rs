@@ -1,6 +1,6 @@
 //! Plans that meet a budget by construction.
 //!
-//! Four rooms, each of which knows those before it:
+//! Four rooms, each of which knows those before it (`docs/planner-design.md` begins with the data structures that they share):
 //!
 //! - `timeline`: a fixed order of all ops says what is in memory at each of them.
 //! - `waits`: which ops may wait for which, and the edges between ops that keep the runtime to the order.
@@ -17,15 +17,12 @@
 
 mod decide;
 mod search;
+mod settings;
 mod timeline;
 mod waits;
 
-use std::num::NonZero;
-
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::rank::{self, Rank};
 use super::{
     Abilities, Description, Found, Judge, Progress, Proposal, Setup, Strategy, StrategyError, Tflms,
     UnknownStep,
@@ -33,15 +30,16 @@ use super::{
 use crate::graph::NodeId;
 use crate::plan::tflms;
 use crate::plan::{Analysis, Draft};
-use crate::simulate::{Outcome, Outline, Program};
+use crate::simulate::{Outline, Program};
 #[cfg(feature = "tune")]
 pub(super) use decide::cheap_ops;
+pub use settings::Settings;
 #[cfg(feature = "tune")]
 pub(super) use timeline::{Course, LifeId, Order, Position, Reader};
 pub use waits::hold_back_means;
 
 use decide::Chains;
-use search::{Planner, Point, Reached, Round, Search, climb, weights};
+use search::{Attempts, Parameters, Planner, Point, Reached, Round, Schedule, climb, rank, weights};
 
 /// The name of the strategy in plans and on the command line.
 pub const NAME: &str = "planned";
@@ -71,26 +69,6 @@ fn settings(parameters: &Value) -> String {
     format!(": {schedule} schedule, {:.0}% of the budget filled", fill * 100.0)
 }
 
-/// What a user may decide.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
-    /// Whether ops may run a second time.
-    pub recompute: bool,
-    /// Whether weights may go to the host, to be copied to the GPU in each step.
-    pub swap_weights: bool,
-    /// For how long, on an ordinary core, plans are improved. It is counted in simulated ops, so that the same is found again.
-    pub effort_seconds: f64,
-    /// On how many threads plans are tried; on as many as the machine has cores if that is not said. It changes no plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub threads: Option<NonZero<usize>>,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings { recompute: true, swap_weights: false, effort_seconds: 1.0, threads: None }
-    }
-}
-
 /// Computes plans for a budget.
 #[derive(Debug, Default)]
 pub struct Planned {
@@ -100,31 +78,6 @@ pub struct Planned {
     pub fixed: tflms::Parameters,
     /// How far the search has come. Who ends it early gets another plan than those who do not.
     pub progress: Progress,
-}
-
-/// What a plan is made with; found by trying.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-struct Parameters {
-    /// Which order.
-    schedule: Schedule,
-    /// The part of the budget that is planned with; the rest is left to the allocator and to tensors that return early.
-    fill: f64,
-    /// The part up to which tensors may return early.
-    early_fill: f64,
-    /// An op runs again if that takes at most so much of the time that copying its output takes.
-    recompute_below: f64,
-    /// What runs again with it.
-    chains: Chains,
-}
-
-/// An order of the step's ops.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Schedule {
-    /// The runtime's own.
-    Natural,
-    /// One with a low peak.
-    Frugal,
 }
 
 /// How often room is made where the allocator found none.
@@ -141,9 +94,6 @@ const STAGE_SECONDS: f64 = 0.5;
 
 /// The part of the effort that goes into making plans; what is left of it goes into making the best ones better.
 const MAKING_PART: f64 = 0.5;
-
-/// Steps that differ by less than a part of so many are equal.
-const STEP_PARTS: f64 = 5e2;
 
 /// How many times longer than with our own plan a step may be with thresholds that are still worth to be improved.
 const WORTH_IMPROVING: f64 = 1.25;
@@ -179,7 +129,11 @@ impl Strategy for Planned {
             (Some(own), Some(other)) => Some(safer(own, other)),
             (own, by_thresholds) => own.or(by_thresholds),
         };
-        if self.settings.swap_weights { weights::find(self, judge, found) } else { Ok(found) }
+        if self.settings.swap_weights {
+            weights::find(judge, found, |judge| self.find_own(judge))
+        } else {
+            Ok(found)
+        }
     }
 }
 
@@ -231,7 +185,7 @@ impl Planned {
                 best = self.better(best, other);
             }
         }
-        Ok(best.map(Reached::found))
+        Ok(best.map(found))
     }
 
     /// The better one of two plans, the first if they are equal.
@@ -255,7 +209,7 @@ impl Planned {
     ) -> Option<Reached> {
         let step_ops = planner_of(Schedule::Natural).step_ops();
         let most_ops = self.settings.effort_seconds.min(STAGE_SECONDS) * OPS_PER_SECOND;
-        let mut search = Search::new(judge, step_ops, (most_ops * MAKING_PART) as u64);
+        let mut search = Attempts::new(judge, step_ops, (most_ops * MAKING_PART) as u64);
         let mut unfinished = Vec::new();
         for parameters in all {
             if search.is_over() {
@@ -281,14 +235,15 @@ impl Planned {
     }
 }
 
+/// What the strategy found.
+fn found(reached: Reached) -> Found {
+    let parameters = serde_json::to_value(reached.parameters).unwrap_or_default();
+    Found { strategy: &DESCRIPTION, draft: reached.draft, outcome: reached.outcome, parameters }
+}
+
 /// The plan of thresholds if it is clearly faster, else our own: that keeps to the memory whenever copies end, where the other may
 /// keep to it only in the simulation.
 fn safer(own: Found, by_thresholds: Found) -> Found {
     let is_faster = by_thresholds.outcome.step_seconds < own.outcome.step_seconds * (1.0 - CLEARLY);
     if is_faster { by_thresholds } else { own }
-}
-
-/// What makes a plan better.
-fn rank(outcome: &Outcome) -> Rank {
-    rank::rank(outcome, STEP_PARTS)
 }

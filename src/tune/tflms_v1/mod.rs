@@ -161,7 +161,7 @@ impl Strategy for TflmsV1 {
     fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, StrategyError> {
         let parameters = self.parameters.clone().checked()?;
         let walker = Walker::new(judge.outline().analysis(), &parameters)?;
-        let mut search = Search { judge, walker, best: None };
+        let mut search = CountSearch { judge, walker, best: None };
         search.tensors(&parameters, self.searched.n_tensors);
         let lower_bounds: &[u32] = if self.searched.lb { &LOWER_BOUNDS } else { &[] };
         for &lb in lower_bounds.iter().filter(|&&lb| lb <= parameters.ub) {
@@ -177,13 +177,13 @@ fn to_json(parameters: &Parameters) -> serde_json::Value {
     serde_json::to_value(parameters).unwrap_or_default()
 }
 
-struct Search<'a, 'b> {
+struct CountSearch<'a, 'b> {
     judge: &'a mut Judge<'b>,
     walker: Walker<'b>,
     best: Option<(Parameters, Found)>,
 }
 
-impl Search<'_, '_> {
+impl CountSearch<'_, '_> {
     /// Judges parameters; if asked for also with fewer tensors, as few as still fit, as far as halving tells.
     fn tensors(&mut self, parameters: &Parameters, is_number_open: bool) {
         let swaps = self.walker.swaps(parameters);

@@ -3,7 +3,7 @@
 use tf_lms::pipeline::{Simulated, host_device};
 use tf_lms::plan::Draft;
 use tf_lms::plan::tflms::Parameters;
-use tf_lms::simulate::{Machine, NoObserver, Program, simulate};
+use tf_lms::simulate::{Machine, NoObserver, Program, Scenario, simulate_in};
 use tf_lms::tune::Tflms;
 use tf_lms::{Analysis, AnalysisOptions, Budget, Model, Plan};
 
@@ -13,8 +13,11 @@ fn peak(analysis: &Analysis, plan: &Plan) -> u64 {
     let outline = simulated.outline().unwrap();
     let machine = Machine::new(&simulated.profile, 1, Vec::new());
     let program = Program::new(&outline, &Draft::of(plan, analysis.graph).unwrap());
-    let peak = |seed| simulate(&program, &machine.with_chance(seed), &mut NoObserver).unwrap().peak_bytes();
-    std::iter::once(None).chain((0..4).map(Some)).map(peak).max().unwrap()
+    let peak = |scenario: Scenario| {
+        simulate_in(&program, &machine, &scenario, &mut NoObserver).unwrap().peak_bytes()
+    };
+    let by_chance = (0..4).map(|seed| Scenario::by_chance(seed, 1));
+    std::iter::once(Scenario::PREDICTED).chain(by_chance).map(peak).max().unwrap()
 }
 
 fn swap_all(analysis: &Analysis) -> Plan {

@@ -15,7 +15,9 @@ use tf_lms::order::Placement;
 use tf_lms::plan::{Analysis, Draft, Plan, Substitute, guard_ref_variables, tflms, without_tensor};
 use tf_lms::rewrite;
 use tf_lms::shape::{Shapes, Sizes};
-use tf_lms::simulate::{Machine, NoObserver, OpCost, Outcome, Outline, Program, simulate};
+use tf_lms::simulate::{
+    Machine, NoObserver, OpCost, Outcome, Outline, Program, Scenario, simulate, simulate_in,
+};
 use tf_lms::tune::planned::Settings;
 use tf_lms::tune::{Judge, Planned, Strategy as _, Tflms, Verdict, step_bound, tune};
 use tf_lms::verify::{self, CheckOptions, Verified, VerifyError};
@@ -232,10 +234,10 @@ fn a_plan_fits_whatever_copies_take() {
             let found = planned(true).find(&mut Judge::new(outline, &budget)).unwrap();
             let Some(found) = found else { continue };
             let program = Program::new(outline, &found.draft);
-            for (chance, slowness) in (1000..1030).zip([1.0, 2.0, 4.0].into_iter().cycle()) {
-                let uneven = budget.with_slower_copies(slowness).with_chance(Some(chance));
+            for (seed, slowness) in (1000..1030).zip([1.0, 2.0, 4.0].into_iter().cycle()) {
+                let uneven = Scenario::by_chance(seed, 1).with_copies(slowness);
                 tried += 1;
-                failed += u32::from(simulate(&program, &uneven, &mut NoObserver).is_err());
+                failed += u32::from(simulate_in(&program, &budget, &uneven, &mut NoObserver).is_err());
             }
         }
     });
@@ -257,8 +259,8 @@ fn a_plan_fits_in_more_memory_too() {
             let program = Program::new(outline, &found.draft);
             for part in [0.0, 0.25, 0.5, 0.75, 1.0] {
                 tried += 1;
-                let machine = budget.with_part_of_the_rest(part);
-                if simulate(&program, &machine, &mut NoObserver).is_err() {
+                let more = Scenario { rest_part: part, ..Scenario::PREDICTED };
+                if simulate_in(&program, &budget, &more, &mut NoObserver).is_err() {
                     failed.push((percent, part));
                 }
             }

@@ -14,6 +14,5 @@ pub fn machine(memory: Vec<u64>) -> Machine {
         notice_seconds: 1e-5,
         one_thread: false,
         synchronous: false,
-        chance: None,
     }
 }

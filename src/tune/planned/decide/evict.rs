@@ -35,7 +35,7 @@ type Waiting = (bool, Position, LifeId, Position);
 
 /// Lets buffers leave until all places are within the limits, or as near as they can come.
 pub(in crate::tune::planned) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Shortage> {
-    let course = residence.course;
+    let course = residence.course();
     // For each place the buffers that are made or read there.
     let mut events: Vec<(Position, LifeId)> = Vec::new();
     for (number, life) in course.lives.numbered() {
@@ -61,9 +61,9 @@ pub(in crate::tune::planned) fn evict(residence: &mut Residence, choice: &Choice
             here.push(life);
         }
         for (gpu, &limit) in choice.limits.iter().enumerate() {
-            while residence.rooms[gpu].at(place) > limit {
+            while residence.room(gpu).at(place) > limit {
                 let Some((_, _, life, after)) = waiting[gpu].pop_last() else {
-                    if residence.rooms[gpu].at(place) > choice.budgets[gpu] {
+                    if residence.room(gpu).at(place) > choice.budgets[gpu] {
                         return Err(Shortage);
                     }
                     break;
@@ -97,16 +97,16 @@ fn take_back(residence: &mut Residence, choice: &Choice) {
         .filter(|(_, absence)| absence.gone_at == absence.after && !absence.is_fixed)
         .filter(|&(gap, _)| choice.decisions.of(gap).is_none())
         .map(|(gap, absence)| {
-            let bytes = residence.lives[gap.life].bytes;
+            let bytes = residence.life(gap.life).bytes;
             let cost = if choice.is_cheap[gap.life] { 0 } else { bytes };
             (Reverse((cost, bytes)), absence.until - absence.after, gap, absence)
         })
         .collect();
     all.sort_by_key(|&(cost, distance, gap, _)| (cost, distance, gap));
     for (_, _, gap, absence) in all {
-        let of = &residence.lives[gap.life];
+        let of = residence.life(gap.life);
         let (bytes, limit) = (of.bytes as i64, choice.limits[usize::from(of.gpu)]);
-        if residence.room(gap.life).most(absence.after.next(), absence.trigger.next()) + bytes <= limit {
+        if residence.room_of(gap.life).most(absence.after.next(), absence.trigger.next()) + bytes <= limit {
             residence.stay(gap);
         }
     }

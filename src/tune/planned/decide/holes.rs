@@ -34,7 +34,7 @@ impl Gone {
                     let Some(absence) = absence.filter(|absence| absence.trigger >= place) else { return };
                     residence.leave(life, absence);
                 }
-                residence.change(gap, |absence| absence.gone_at = absence.gone_at.max(place));
+                residence.be_gone_at(gap, place);
             }
             Gone::Anew { life, place } => {
                 let Some(absence) = last_return(residence, life, place) else { return };
@@ -42,11 +42,11 @@ impl Gone {
                 if !residence.is_absent(gap) {
                     residence.leave(life, absence);
                 }
-                residence.change(gap, |known| {
-                    known.gone_at = known.gone_at.max(absence.trigger);
-                    // A second run right behind the first would bring nothing.
-                    known.is_fixed |= absence.trigger == absence.after;
-                });
+                residence.be_gone_at(gap, absence.trigger);
+                // A second run right behind the first would bring nothing.
+                if absence.trigger == absence.after {
+                    residence.fix(gap);
+                }
             }
         }
     }
@@ -124,7 +124,7 @@ pub(in crate::tune::planned) fn displaced(
 
 /// How a buffer that the op at a place reads could leave after the last use before that, to come back for it as late as it can.
 fn last_return(residence: &Residence, life: LifeId, place: Position) -> Option<Absence> {
-    let of = &residence.lives[life];
+    let of = residence.life(life);
     let before = of.uses.partition_point(|read| read.place < place).checked_sub(1);
     let after = before.map_or(of.made, |last| of.uses[last].place);
     residence.possible_return(Gap { life, after }).filter(|absence| absence.until == place)
@@ -168,7 +168,7 @@ impl Window {
 
 /// The life whose buffer a tensor of a plan's program is in.
 fn life_of(residence: &Residence, program: &Program, tensor: u32) -> Option<LifeId> {
-    let course = residence.course;
+    let course = residence.course();
     let graph = course.outline.analysis().graph;
     let maker = program.maker(tensor);
     let id = match program.origin(maker) {
@@ -190,7 +190,7 @@ fn life_of(residence: &Residence, program: &Program, tensor: u32) -> Option<Life
 
 /// The gap of a buffer that a place lies in, if it is needed later again.
 fn gap_at(residence: &Residence, life: LifeId, place: Position) -> Option<Gap> {
-    let of = &residence.lives[life];
+    let of = residence.life(life);
     let later = of.uses.partition_point(|read| read.place < place);
     let is_idle = of.made < place && of.uses.get(later).is_some_and(|read| read.place > place);
     let after = later.checked_sub(1).map_or(of.made, |last| of.uses[last].place);

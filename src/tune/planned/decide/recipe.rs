@@ -43,7 +43,7 @@ pub(in crate::tune::planned) struct Recipe {
     pub place: Position,
     /// The ops of the graph that are to read it.
     pub consumers: Vec<NodeId>,
-    pub runs: Vec<Run>,
+    pub runs: Vec<RecipeRun>,
     /// The gaps that a copy must end earlier.
     pub pulled: Vec<Gap>,
     /// What keeps updates of variables behind.
@@ -54,15 +54,15 @@ pub(in crate::tune::planned) struct Recipe {
 
 /// A second run in a recipe.
 #[derive(Debug)]
-pub(in crate::tune::planned) struct Run {
+pub(in crate::tune::planned) struct RecipeRun {
     pub node: NodeId,
     pub tensor: u32,
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<RecipeInput>,
 }
 
 /// What a run of a recipe reads.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::tune::planned) struct Input {
+pub(in crate::tune::planned) struct RecipeInput {
     pub tensor: u32,
     /// The run of the recipe that makes it, counted from the first; none if it is read from where it is.
     pub from: Option<usize>,
@@ -109,7 +109,7 @@ impl Recipe {
 
     /// Adds what it takes to make a tensor, with so many ops one after the other at most.
     fn make(&mut self, residence: &Residence, tensor: u32, allowance: Allowance, depth: usize) -> Option<()> {
-        let course = residence.course;
+        let course = residence.course();
         let node = course.cheap_ops[tensor as usize]?;
         self.tried += 1;
         self.seconds += course.outline.seconds(node);
@@ -118,9 +118,9 @@ impl Recipe {
             return None;
         }
         let depth = depth.checked_sub(1)?;
-        self.orders.extend(residence.updates.behind(course, residence.holds, node, self.place)?);
+        self.orders.extend(residence.updates().behind(course, residence.holds(), node, self.place)?);
         let entry = course.outline.entry(node)?;
-        let mut inputs: Vec<Input> = Vec::new();
+        let mut inputs: Vec<RecipeInput> = Vec::new();
         for tensor in course.program.reads(entry).flatten() {
             // Variables, and what is in the host's memory, are there anyway.
             if course.life_of[tensor as usize].is_none() || inputs.iter().any(|input| input.tensor == tensor)
@@ -131,9 +131,9 @@ impl Recipe {
                 self.provide(residence, tensor, allowance, depth)?;
             }
             let from = self.runs.iter().position(|run| run.tensor == tensor);
-            inputs.push(Input { tensor, from });
+            inputs.push(RecipeInput { tensor, from });
         }
-        self.runs.push(Run { node, tensor, inputs });
+        self.runs.push(RecipeRun { node, tensor, inputs });
         Some(())
     }
 
@@ -145,9 +145,9 @@ impl Recipe {
         allowance: Allowance,
         depth: usize,
     ) -> Option<()> {
-        let course = residence.course;
+        let course = residence.course();
         let life = course.life_of[tensor as usize]?;
-        let of = &residence.lives[life];
+        let of = residence.life(life);
         let last = of.uses.iter().rev().find(|read| read.tensor == tensor).map(|read| read.place);
         if last.is_none_or(|last| last < self.place) {
             // It is not read any more: it must be made again too.
@@ -158,7 +158,7 @@ impl Recipe {
             None => Some(()),
             Some(absence) if absence.until <= self.place => {
                 let at = (absence.trigger, absence.trigger);
-                let holds = residence.holds;
+                let holds = residence.holds();
                 let trigger = holds.last_for(course, of.gpu, at, &self.consumers, Starters::InNoBranch);
                 (absence.tensor == tensor && trigger.is_some()).then_some(())
             }
@@ -205,7 +205,7 @@ impl Recipe {
         if absence.comeback != Comeback::Swap || absence.tensor != tensor {
             return None;
         }
-        residence.course.tensor_ids[tensor as usize]?;
+        residence.course().tensor_ids[tensor as usize]?;
         let gap = Gap { life, after: absence.after };
         if !self.pulled.contains(&gap) {
             self.pulled.push(gap);
@@ -235,10 +235,10 @@ impl Recipe {
 
     /// The bytes of all that is made on the way, but for what is written over.
     fn all_bytes(&self, residence: &Residence) -> i64 {
-        let program = residence.course.program;
-        let bytes = |run: &Run| {
+        let program = residence.course().program;
+        let bytes = |run: &RecipeRun| {
             let bytes = program.tensor_bytes(run.tensor);
-            let reads = |other: &&Run| other.inputs.iter().any(|input| input.tensor == run.tensor);
+            let reads = |other: &&RecipeRun| other.inputs.iter().any(|input| input.tensor == run.tensor);
             let mut readers = self.runs.iter().filter(reads);
             let is_written_over = readers.next().is_some_and(|reader| {
                 program.tensor_bytes(reader.tensor) == bytes && program.buffer(reader.tensor) != Buffer::Own
@@ -257,7 +257,7 @@ impl Recipe {
         }
         let bytes = |run: usize| match run == last {
             true => 0,
-            false => residence.course.program.tensor_bytes(self.runs[run].tensor) as i64,
+            false => residence.course().program.tensor_bytes(self.runs[run].tensor) as i64,
         };
         let (mut here, mut most) = (0, 0);
         for &run in order {
@@ -277,7 +277,7 @@ impl Recipe {
 
     /// The run whose buffer another one takes over, of which nobody else is to read what it makes.
     fn written_over(&self, residence: &Residence, run: usize, readers: &[usize]) -> Option<usize> {
-        let program = residence.course.program;
+        let program = residence.course().program;
         let tensor = self.runs[run].tensor;
         let bytes = program.tensor_bytes(tensor);
         if program.buffer(tensor) == Buffer::Own {

@@ -1,15 +1,13 @@
 //! What comes back by running its op again.
 
 use super::decisions::{Decision, Decisions};
-use super::recipe::{Allowance, Chains, Input, Recipe};
-use super::residence::{Absence, Comeback, Read, Residence, SecondRun};
+use super::recipe::{Allowance, Chains, Recipe, RecipeInput, RecipeRun};
+use super::residence::{Absence, Comeback, Residence, RunInput, SecondRun};
 use crate::graph::{NodeId, TensorId};
 use crate::ops::Fact;
 use crate::plan::recomputable;
 use crate::simulate::Machine;
-use crate::tune::planned::timeline::{
-    Course, Gap, Id as _, LifeId, Position, Reader, SecondRunId, Table, Use,
-};
+use crate::tune::planned::timeline::{Course, Gap, LifeId, Position, SecondRunId, Table};
 use crate::tune::planned::waits::Starters;
 
 /// For each tensor of the program the op that makes it, if running that again is cheap and safe.
@@ -63,7 +61,7 @@ pub(in crate::tune::planned) fn recompute(
         residence.all().map(|(gap, absence)| (absence.until, gap)).collect();
     returns.sort_unstable();
     for (until, gap) in returns {
-        let seconds = residence.lives[gap.life].bytes as f64 / machine.in_bytes_per_second;
+        let seconds = residence.life(gap.life).bytes as f64 / machine.in_bytes_per_second;
         let Some(absence) = residence.absence(gap).copied() else { continue };
         if absence.is_fixed || absence.until != until {
             continue;
@@ -90,92 +88,72 @@ fn apply(
     rule: Rule,
     (life, absence): (LifeId, &Absence),
 ) {
-    let course = residence.course;
     let place = recipe.place;
     let gap = Gap { life, after: absence.after };
-    let gpu = usize::from(residence.lives[life].gpu);
+    let gpu = residence.life(life).gpu;
     let Some(before) = place.previous() else { return };
-    let Some(trigger) = residence.holds.last_for(
-        course,
-        gpu as u16,
-        (absence.after.max(absence.gone_at), before),
-        &recipe.consumers,
-        residence.starters(life),
-    ) else {
+    let places = (absence.after.max(absence.gone_at), before);
+    let starters = residence.starters(life);
+    let holds = residence.holds();
+    let Some(trigger) = holds.last_for(residence.course(), gpu, places, &recipe.consumers, starters) else {
         return;
     };
     let Some(pulls) = pulls(&recipe, residence, before) else { return };
-    pulls.iter().for_each(|pull| pull.take(residence));
-    let transient = recipe.transient_bytes(residence, rule.chains);
-    let already = residence.between.get(&place).copied().unwrap_or(0);
-    let room = &residence.rooms[gpu];
-    let here = room.at(place) - course.own_bytes[place];
-    let fits = here + transient + already <= limits[gpu]
-        && (trigger == before || room.most(trigger.next(), place) + transient <= limits[gpu])
-        && pulls.iter().all(|pull| room.most(pull.trigger.next(), pull.was.trigger.next()) <= limits[gpu]);
-    if !fits {
-        pulls.iter().for_each(|pull| pull.give_back(residence));
-        return;
-    }
-    residence.orders.extend(recipe.orders);
-    *residence.between.entry(place).or_default() += transient;
-    for pull in pulls {
-        residence.change(pull.gap, |known| {
-            (known.trigger, known.until, known.is_fixed) = (pull.trigger, place, true);
-        });
-    }
-    // The tensor is not there while it would have been on its way.
-    let bytes = residence.lives[life].bytes as i64;
-    residence.rooms[gpu].add(absence.trigger.next(), trigger.next(), -bytes);
-    // Runs of the recipe have numbers of their own.
-    let first = residence.second_runs.len();
-    let number_of = |run: usize| SecondRunId::of(first + run);
-    let last = number_of(recipe.runs.len() - 1);
-    residence.change(gap, |known| {
-        (known.trigger, known.comeback) = (trigger.max(known.trigger), Comeback::Again(last));
-    });
-    for (number, run) in (0..).map(number_of).zip(recipe.runs) {
-        let mut reads = Vec::with_capacity(run.inputs.len());
-        for Input { tensor, from } in run.inputs {
-            let read = Read { tensor, from: from.map(number_of) };
-            reads.push(read);
-            if read.from.is_none() {
-                let read = Use { place, tensor: read.tensor, reader: Reader::Again(number) };
-                if let Some(life) = course.life_of[read.tensor as usize] {
-                    let uses = &mut residence.lives[life].uses;
-                    uses.insert(uses.partition_point(|other| other.place < place), read);
+    residence.attempt(|residence| {
+        pulls.iter().for_each(|pull| residence.return_for(pull.gap, pull.trigger, place));
+        let transient = recipe.transient_bytes(residence, rule.chains);
+        let room = residence.room(usize::from(gpu));
+        let limit = limits[usize::from(gpu)];
+        let here = room.at(place) - residence.course().own_bytes[place];
+        let fits = here + transient + residence.bytes_between(place) <= limit
+            && (trigger == before || room.most(trigger.next(), place) + transient <= limit)
+            && pulls.iter().all(|pull| room.most(pull.trigger.next(), pull.was.next()) <= limit);
+        fits.then(|| {
+            residence.order(recipe.orders);
+            residence.take_between(place, transient);
+            // The tensor is not there while it would have been on its way.
+            residence.return_from(gap, trigger.max(absence.trigger));
+            let count = recipe.runs.len();
+            let mut runs: Vec<SecondRunId> = Vec::with_capacity(count);
+            for RecipeRun { node, tensor, inputs } in recipe.runs {
+                let read = |input: RecipeInput| RunInput {
+                    tensor: input.tensor,
+                    from: input.from.map(|run| runs[run]),
+                };
+                let reads = inputs.into_iter().map(read).collect();
+                let run = residence.run_again(SecondRun { node, tensor, place, trigger, reads });
+                runs.push(run);
+                if runs.len() == count {
+                    residence.make_again(gap, run);
+                } else if rule.chains == Chains::Long {
+                    keep_from(residence, limits, run);
                 }
             }
-        }
-        residence.second_runs.push(SecondRun { node: run.node, place, trigger, reads });
-        if rule.chains == Chains::Long && number != last {
-            keep_from(residence, limits, (number, run.tensor));
-        }
-    }
+        })
+    });
 }
 
 /// Lets what was made again on the way stay for those that it would be copied for later, if there is room for it until then.
-fn keep_from(residence: &mut Residence, limits: &[i64], (number, tensor): (SecondRunId, u32)) {
-    let course = residence.course;
-    let SecondRun { place, trigger, .. } = residence.second_runs[number];
+fn keep_from(residence: &mut Residence, limits: &[i64], run: SecondRunId) {
+    let course = residence.course();
+    let SecondRun { place, trigger, tensor, .. } = residence.second_runs()[run];
     let Some(life) = course.life_of[tensor as usize] else { return };
     let Some(known) = residence.absence_before(life, place).copied() else { return };
     let is_later = known.until > place && known.trigger >= trigger && known.gone_at <= trigger;
     if !is_later || known.tensor != tensor || known.is_fixed || known.comeback != Comeback::Swap {
         return;
     }
-    let of = &residence.lives[life];
+    let of = residence.life(life);
     let (gpu, bytes) = (of.gpu, of.bytes as i64);
     let consumers = residence.consumers(life, &known);
     let starters = residence.starters(life);
-    let may_start = residence.holds.last_for(course, gpu, (trigger, trigger), &consumers, starters).is_some();
-    let limit = limits[usize::from(gpu)];
-    if may_start && residence.room(life).most(trigger.next(), known.trigger.next()) + bytes <= limit {
-        residence.room(life).add(trigger.next(), known.trigger.next(), bytes);
-        residence.change(Gap { life, after: known.after }, |absence| {
-            (absence.trigger, absence.until, absence.is_fixed) = (trigger, place, true);
-            absence.comeback = Comeback::Again(number);
-        });
+    let holds = residence.holds();
+    let may_start = holds.last_for(course, gpu, (trigger, trigger), &consumers, starters).is_some();
+    let room = residence.room_of(life);
+    if may_start && room.most(trigger.next(), known.trigger.next()) + bytes <= limits[usize::from(gpu)] {
+        let gap = Gap { life, after: known.after };
+        residence.return_for(gap, trigger, place);
+        residence.make_again(gap, run);
     }
 }
 
@@ -185,15 +163,15 @@ fn pulls(recipe: &Recipe, residence: &Residence, before: Position) -> Option<Vec
         let was = *residence.absence(gap)?;
         let mut consumers = residence.consumers(gap.life, &was);
         consumers.extend(&recipe.consumers);
-        let gpu = residence.lives[gap.life].gpu;
-        let trigger = residence.holds.last_for(
-            residence.course,
+        let gpu = residence.life(gap.life).gpu;
+        let trigger = residence.holds().last_for(
+            residence.course(),
             gpu,
             (gap.after.next(), before),
             &consumers,
             Starters::InNoBranch,
         )?;
-        (trigger <= was.trigger && trigger >= was.gone_at).then_some(Pull { gap, was, trigger })
+        (trigger <= was.trigger && trigger >= was.gone_at).then_some(Pull { gap, trigger, was: was.trigger })
     };
     recipe.pulled.iter().map(earlier).collect()
 }
@@ -201,18 +179,7 @@ fn pulls(recipe: &Recipe, residence: &Residence, before: Position) -> Option<Vec
 /// A return by a copy that is to be earlier.
 struct Pull {
     gap: Gap,
-    was: Absence,
+    /// What starts it, and what started it before.
     trigger: Position,
-}
-
-impl Pull {
-    fn take(&self, residence: &mut Residence) {
-        let bytes = residence.lives[self.gap.life].bytes as i64;
-        residence.room(self.gap.life).add(self.trigger.next(), self.was.trigger.next(), bytes);
-    }
-
-    fn give_back(&self, residence: &mut Residence) {
-        let bytes = residence.lives[self.gap.life].bytes as i64;
-        residence.room(self.gap.life).add(self.trigger.next(), self.was.trigger.next(), -bytes);
-    }
+    was: Position,
 }

@@ -22,23 +22,22 @@ pub(in crate::tune::planned) fn place_triggers(
         for back in &returns {
             pace.come_to(back.until);
             let life = back.gap.life;
-            let bytes = residence.lives[life].bytes as i64;
+            let bytes = residence.life(life).bytes as i64;
             let Some(absence) = residence.absence(back.gap).copied() else { continue };
             let now = absence.trigger;
             let first = back.gap.after.next().max(absence.gone_at).max(earliest).min(now);
             let wanted = pace.trigger(back, decisions.lead(back.gap)).clamp(first, now);
-            let full = residence.rooms[gpu].last_above(wanted.next(), now.next(), limit - bytes);
+            let full = residence.room(gpu).last_above(wanted.next(), now.next(), limit - bytes);
             let from = full.unwrap_or(wanted).min(now);
             let consumers = residence.consumers(life, &absence);
             let found = residence
-                .holds
-                .last_for(residence.course, gpu as u16, (first, from), &consumers, residence.starters(life))
+                .holds()
+                .last_for(residence.course(), gpu as u16, (first, from), &consumers, residence.starters(life))
                 .filter(|&found| {
-                    found < now && residence.rooms[gpu].most(found.next(), now.next()) + bytes <= limit
+                    found < now && residence.room(gpu).most(found.next(), now.next()) + bytes <= limit
                 });
             if let Some(trigger) = found {
-                residence.rooms[gpu].add(trigger.next(), now.next(), bytes);
-                residence.change(back.gap, |absence| absence.trigger = trigger);
+                residence.return_from(back.gap, trigger);
             }
             let trigger = found.unwrap_or(now);
             if decisions.in_turn {
@@ -51,9 +50,9 @@ pub(in crate::tune::planned) fn place_triggers(
 
 /// For each place when its op begins if the GPU waits for nothing, second runs included.
 fn begins(residence: &Residence, gpu: usize) -> Table<Position, f64> {
-    let course = residence.course;
+    let course = residence.course();
     let mut again = Table::filled(0.0, course.order.len());
-    for run in residence.second_runs.iter() {
+    for run in residence.second_runs().iter() {
         let entry = course.outline.entry(run.node);
         if entry.is_some_and(|entry| course.program.place(entry) == Place::Gpu(gpu as u16)) {
             again[run.place] += course.outline.seconds(run.node);
@@ -77,12 +76,12 @@ fn returns(
     gpu: usize,
     begins: &Table<Position, f64>,
 ) -> Vec<Return> {
-    let is_here = |life: LifeId| usize::from(residence.lives[life].gpu) == gpu;
+    let is_here = |life: LifeId| usize::from(residence.life(life).gpu) == gpu;
     let mut returns: Vec<Return> = residence
         .all()
         .filter(|(gap, absence)| is_here(gap.life) && absence.comeback == Comeback::Swap)
         .map(|(gap, absence)| {
-            let bytes = residence.lives[gap.life].bytes as f64;
+            let bytes = residence.life(gap.life).bytes as f64;
             let copy_seconds = machine.link_latency_seconds + bytes / machine.in_bytes_per_second;
             Return { gap, until: absence.until, copy_seconds, start_seconds: 0.0 }
         })

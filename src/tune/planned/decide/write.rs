@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::residence::{Absence, Comeback, Read, Residence};
+use super::residence::{Absence, Comeback, Residence, RunInput};
 use crate::graph::{NodeId, TensorId};
 use crate::plan::{Draft, OpRecomputation, Substitute, TensorSwap, TensorUse};
 use crate::tune::planned::timeline::{Gap, Id as _, Position};
@@ -12,7 +12,7 @@ pub(in crate::tune::planned) fn draft(residence: &Residence) -> Draft {
     let mut writer =
         Writer { residence, draft: Draft::default(), swap_of: HashMap::new(), substitutes: HashMap::new() };
     writer.draft.recomputations = residence
-        .second_runs
+        .second_runs()
         .iter()
         .map(|run| OpRecomputation {
             op: run.node,
@@ -27,7 +27,7 @@ pub(in crate::tune::planned) fn draft(residence: &Residence) -> Draft {
     writer.inputs();
     // One update can be behind one op for two variables.
     let mut seen = HashSet::new();
-    let orders = residence.orders.iter().filter(|order| seen.insert((order.before, order.after)));
+    let orders = residence.orders().iter().filter(|order| seen.insert((order.before, order.after)));
     writer.draft.orders = orders.cloned().collect();
     writer.draft
 }
@@ -42,12 +42,12 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn nodes_at(&self, place: Position) -> Vec<NodeId> {
-        self.residence.course.node_at(place).into_iter().collect()
+        self.residence.course().node_at(place).into_iter().collect()
     }
 
     fn comeback(&mut self, gap: Gap, absence: Absence) {
         let residence = self.residence;
-        let Some(tensor) = residence.course.tensor_ids[absence.tensor as usize] else { return };
+        let Some(tensor) = residence.course().tensor_ids[absence.tensor as usize] else { return };
         let consumers = residence.consumers(gap.life, &absence);
         let substitute = match absence.comeback {
             Comeback::Swap => {
@@ -72,9 +72,9 @@ impl Writer<'_> {
     /// What second runs read in place of what was there the first time.
     fn inputs(&mut self) {
         let residence = self.residence;
-        let course = residence.course;
-        for (number, run) in residence.second_runs.iter().enumerate() {
-            for &Read { tensor, from } in &run.reads {
+        let course = residence.course();
+        for (number, run) in residence.second_runs().iter().enumerate() {
+            for &RunInput { tensor, from } in &run.reads {
                 let Some(id) = course.tensor_ids[tensor as usize] else { continue };
                 let returned = || {
                     let life = course.life_of[tensor as usize]?;

@@ -5,13 +5,14 @@ use std::hash::{Hash as _, Hasher as _};
 
 use rustc_hash::FxHasher;
 
-use super::improve::Candidate;
+use super::improve::Fitting;
 use super::planner::{Planner, Point};
+use super::rank;
+use super::starts::Parameters;
 use crate::plan::{Draft, guard_ref_variables};
 use crate::simulate::{Machine, OutOfMemory, Outcome};
+use crate::tune::Judge;
 use crate::tune::planned::decide::{Decisions, Residence};
-use crate::tune::planned::{DESCRIPTION, Parameters, rank};
-use crate::tune::{Found, Judge};
 
 /// How many plans are made better.
 const CANDIDATES: usize = 3;
@@ -26,16 +27,8 @@ pub(in crate::tune::planned) struct Reached {
     pub outcome: Outcome,
 }
 
-impl Reached {
-    /// What the strategy found.
-    pub fn found(self) -> Found {
-        let parameters = serde_json::to_value(self.parameters).unwrap_or_default();
-        Found { strategy: &DESCRIPTION, draft: self.draft, outcome: self.outcome, parameters }
-    }
-}
-
 /// Looks for the best parameters.
-pub(in crate::tune::planned) struct Search<'a, 'b, 'c> {
+pub(in crate::tune::planned) struct Attempts<'a, 'b, 'c> {
     judge: &'a mut Judge<'b>,
     /// How many ops a step has.
     step_ops: u64,
@@ -45,13 +38,13 @@ pub(in crate::tune::planned) struct Search<'a, 'b, 'c> {
     /// The plans that were judged, by their hashes.
     judged: HashSet<u64>,
     /// The best plans, the best first.
-    best: Vec<(Point, Candidate<'c>)>,
+    best: Vec<(Point, Fitting<'c>)>,
 }
 
-impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
+impl<'a, 'b, 'c> Attempts<'a, 'b, 'c> {
     /// Nothing is found yet. A step has so many ops, and so many may be simulated.
-    pub fn new(judge: &'a mut Judge<'b>, step_ops: u64, most_ops: u64) -> Search<'a, 'b, 'c> {
-        Search { judge, step_ops, ops: 0, most_ops, judged: HashSet::new(), best: Vec::new() }
+    pub fn new(judge: &'a mut Judge<'b>, step_ops: u64, most_ops: u64) -> Attempts<'a, 'b, 'c> {
+        Attempts { judge, step_ops, ops: 0, most_ops, judged: HashSet::new(), best: Vec::new() }
     }
 
     /// What steps are judged on.
@@ -93,7 +86,7 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
                     Ok(None) => return None,
                     Ok(Some((place, outcome))) => {
                         point.room.give_back(&mut residence);
-                        self.best.insert(place, (point, Candidate { draft, outcome, residence }));
+                        self.best.insert(place, (point, Fitting { draft, outcome, residence }));
                         self.best.truncate(CANDIDATES);
                         return None;
                     }
@@ -163,11 +156,11 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
     /// The best plan, made better until all effort is spent: what could not stay may be able to once others have changed.
     pub fn finish(mut self) -> Option<Reached> {
         let mut best = std::mem::take(&mut self.best);
-        let mut open: Vec<&mut Candidate> = best.iter_mut().map(|(_, candidate)| candidate).collect();
+        let mut open: Vec<&mut Fitting> = best.iter_mut().map(|(_, candidate)| candidate).collect();
         while !open.is_empty() && !self.is_over() {
             open.retain_mut(|candidate| self.improve(candidate));
         }
-        let (mut point, Candidate { draft, outcome, residence }) =
+        let (mut point, Fitting { draft, outcome, residence }) =
             best.into_iter().min_by_key(|(_, candidate)| rank(&candidate.outcome))?;
         let parameters = point.parameters;
         point.decisions = Decisions::of_plan(&residence);
@@ -177,29 +170,29 @@ impl<'a, 'b, 'c> Search<'a, 'b, 'c> {
     }
 
     /// Leaves something out of a plan. Whether it is better now.
-    fn improve(&mut self, candidate: &mut Candidate) -> bool {
-        let (draft, outcome) = (candidate.draft.clone(), candidate.outcome.clone());
-        let kept = self.leave_out(candidate);
-        if kept.is_empty() {
-            return false;
-        }
-        let is_better = self.is_better(candidate, &outcome);
-        if !is_better {
-            (candidate.draft, candidate.outcome) = (draft, outcome);
-            candidate.let_go(kept);
+    fn improve(&mut self, Fitting { draft, outcome, residence }: &mut Fitting) -> bool {
+        let better = residence.attempt(|residence| {
+            let (mut less, mut of_less) = (draft.clone(), outcome.clone());
+            let is_better = self.leave_out(residence, (&mut less, &mut of_less))
+                && self.is_better((&mut less, &mut of_less), outcome);
+            is_better.then_some((less, of_less))
+        });
+        let is_better = better.is_some();
+        if let Some(better) = better {
+            (*draft, *outcome) = better;
         }
         is_better
     }
 
     /// Whether a plan of which something was left out holds, and is better than it was.
-    fn is_better(&mut self, candidate: &mut Candidate, before: &Outcome) -> bool {
+    fn is_better(&mut self, (draft, outcome): (&mut Draft, &mut Outcome), before: &Outcome) -> bool {
         // What kept an update back may be among what was left out.
-        match self.guard(&mut candidate.draft) {
-            Ok(Some(outcome)) => candidate.outcome = outcome,
+        match self.guard(draft) {
+            Ok(Some(guarded)) => *outcome = guarded,
             Ok(None) => {}
             Err(_) => return false,
         }
-        rank(&candidate.outcome) < rank(before) && self.count(|judge| judge.endures(&candidate.draft)).is_ok()
+        rank(outcome) < rank(before) && self.count(|judge| judge.endures(draft)).is_ok()
     }
 }
 

@@ -17,7 +17,7 @@ const LEAST_SECONDS: f64 = 1e-5;
 /// A second run costs what it takes. While a GPU stands still, each copy that is under way costs the time that passes, and that which
 /// ends last, for which the GPU waits, the whole of it once more: it may have waited for others.
 pub(super) fn blame(residence: &Residence, draft: &Draft, machine: &Machine) -> Vec<(Gap, f64)> {
-    let program = Program::new(residence.course.outline, draft);
+    let program = Program::new(residence.course().outline, draft);
     let mut watch = Watch { gpus: Vec::new(), costs: HashMap::new() };
     if simulate(&program, machine, &mut watch).is_err() {
         return Vec::new();
@@ -48,7 +48,7 @@ impl Returns {
     fn of(residence: &Residence) -> Returns {
         let mut returns = Returns::default();
         for (gap, absence) in residence.all().filter(|(_, absence)| absence.comeback == Comeback::Swap) {
-            let Some(tensor) = residence.course.tensor_ids[absence.tensor as usize] else { continue };
+            let Some(tensor) = residence.course().tensor_ids[absence.tensor as usize] else { continue };
             let all = returns.all.entry(tensor).or_default();
             returns.of.insert((tensor, all.len() as u32), [gap]);
             all.push(gap);
@@ -67,15 +67,15 @@ impl Returns {
 
 /// Adds what second runs take, those too that make what others read.
 fn add_second_runs(residence: &Residence, costs: &mut HashMap<Gap, f64>) {
-    let mut is_counted = Table::filled(false, residence.second_runs.len());
+    let mut is_counted = Table::filled(false, residence.second_runs().len());
     for (gap, absence) in residence.all() {
         let Comeback::Again(run) = absence.comeback else { continue };
         let mut open = vec![run];
         let mut seconds = 0.0;
         while let Some(run) = open.pop() {
             if !std::mem::replace(&mut is_counted[run], true) {
-                let run = &residence.second_runs[run];
-                seconds += residence.course.outline.seconds(run.node);
+                let run = &residence.second_runs()[run];
+                seconds += residence.course().outline.seconds(run.node);
                 open.extend(run.reads.iter().filter_map(|read| read.from));
             }
         }

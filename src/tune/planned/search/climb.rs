@@ -19,8 +19,8 @@ use super::blame::blame;
 use super::planner::{MadeRoom, Planner, Point};
 use crate::plan::Draft;
 use crate::simulate::{OutOfMemory, Outcome};
-use crate::tune::planned::Settings;
 use crate::tune::planned::decide::Decision;
+use crate::tune::planned::settings::Settings;
 use crate::tune::planned::timeline::Gap;
 use crate::tune::{Judge, Progress};
 
@@ -56,7 +56,7 @@ const LEAST_FILL: f64 = 0.5;
 const RECOMPUTE_BELOW: [f64; 5] = [0.0, 0.1, 0.3, 0.6, 1.0];
 
 /// A gap of which something can be decided.
-struct Candidate {
+struct OpenGap {
     gap: Gap,
     can_be_made_again: bool,
     /// The sum of the weights of all up to this one: the larger the buffer, the more often it is chosen.
@@ -99,7 +99,7 @@ pub(in crate::tune::planned) fn climb(
 /// A search from a plan on.
 struct Climb<'a> {
     planner: &'a Planner<'a>,
-    candidates: Vec<Candidate>,
+    candidates: Vec<OpenGap>,
     /// Whether ops may run a second time.
     recompute: bool,
     threads: usize,
@@ -117,7 +117,7 @@ impl<'a> Climb<'a> {
         let mut weight = 0.0;
         let candidate = |(gap, bytes, can_be_made_again): (Gap, u64, bool)| {
             weight += (bytes as f64).sqrt();
-            Candidate { gap, can_be_made_again, weight }
+            OpenGap { gap, can_be_made_again, weight }
         };
         let candidates = planner.gaps((budget * LEAST_PART) as u64).into_iter().map(candidate).collect();
         let threads =
@@ -219,7 +219,7 @@ impl<'a> Climb<'a> {
     }
 
     /// A gap by chance: one that costs much, or one of a large buffer.
-    fn candidate(&self, rng: &mut Rng) -> Option<&Candidate> {
+    fn candidate(&self, rng: &mut Rng) -> Option<&OpenGap> {
         if rng.f64() < BLAMED_PART {
             let at = rng.f64() * self.blamed.last().map_or(0.0, |&(_, sum)| sum);
             let number = self.blamed.partition_point(|&(_, sum)| sum < at);
@@ -235,7 +235,7 @@ impl<'a> Climb<'a> {
 
     /// Decides something else of a gap.
     fn change(&self, point: &mut Point, rng: &mut Rng) {
-        let Some(&Candidate { gap, can_be_made_again, .. }) = self.candidate(rng) else { return };
+        let Some(&OpenGap { gap, can_be_made_again, .. }) = self.candidate(rng) else { return };
         let decisions = &mut point.decisions;
         let was = decisions.of(gap);
         if was == Some(Decision::Copy) && rng.f64() < LEAD_CHANGES {

@@ -12,7 +12,18 @@ mod planner;
 mod starts;
 pub(super) mod weights;
 
-pub(super) use attempts::{Reached, Search};
+pub(super) use attempts::{Attempts, Reached};
 pub(super) use climb::{Round, climb};
 pub(super) use planner::{Planner, Point};
-pub(super) use starts::{further, grid};
+pub(super) use starts::{Parameters, Schedule, further, grid};
+
+use crate::simulate::Outcome;
+use crate::tune::rank::{self, Rank};
+
+/// Steps that differ by less than a part of so many are equal.
+const STEP_PARTS: f64 = 5e2;
+
+/// What makes a plan better.
+pub(super) fn rank(outcome: &Outcome) -> Rank {
+    rank::rank(outcome, STEP_PARTS)
+}

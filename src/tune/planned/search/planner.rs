@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use super::starts::Parameters;
 use crate::graph::NodeId;
 use crate::plan::{Draft, tflms};
 use crate::simulate::{Origin, OutOfMemory, Program};
 use crate::tune::Judge;
-use crate::tune::planned::Parameters;
 use crate::tune::planned::decide::{self, Choice, Decision, Decisions, Gone, Residence, Rule};
 use crate::tune::planned::timeline::{Course, Gap, Order, Position, with_late_growth};
 use crate::tune::planned::waits::{Holds, Updates, orders};
@@ -166,7 +166,7 @@ impl Planner<'_> {
             let round = (room.reserves.len() as u32).min(3);
             let width = (self.course.order.len() as u32 / 128).max(4) << round;
             let budget = judge.machine().memory_bytes(shortage.gpu)? as i64;
-            let idle = (budget - residence.rooms[shortage.gpu].at(place)).max(0);
+            let idle = (budget - residence.room(shortage.gpu).at(place)).max(0);
             room.reserves.push(Reserve {
                 gpu: shortage.gpu,
                 first: place.minus(width),
@@ -236,6 +236,6 @@ pub(in crate::tune::planned) struct Reserve {
 impl Reserve {
     /// Takes the memory so many times.
     pub fn add_to(&self, residence: &mut Residence, times: i64) {
-        residence.rooms[self.gpu].add(self.first, self.end, self.bytes * times);
+        residence.take(self.gpu, (self.first, self.end), self.bytes * times);
     }
 }

@@ -1,7 +1,33 @@
 //! What plans are made with: first the combinations that serve most graphs, then others, without end.
 
+use serde::Serialize;
+
 use crate::tune::planned::decide::Chains;
-use crate::tune::planned::{Parameters, Schedule};
+
+/// What a plan is made with; found by trying.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(in crate::tune::planned) struct Parameters {
+    /// Which order.
+    pub schedule: Schedule,
+    /// The part of the budget that is planned with; the rest is left to the allocator and to tensors that return early.
+    pub fill: f64,
+    /// The part up to which tensors may return early.
+    pub early_fill: f64,
+    /// An op runs again if that takes at most so much of the time that copying its output takes.
+    pub recompute_below: f64,
+    /// What runs again with it.
+    pub chains: Chains,
+}
+
+/// An order of the step's ops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::tune::planned) enum Schedule {
+    /// The runtime's own.
+    Natural,
+    /// One with a low peak.
+    Frugal,
+}
 
 /// The parts of the budget that are tried, and the parts of the rest for what returns early. Plans for little of it are found soon, and
 /// are those that get most out of being made better.

@@ -5,12 +5,12 @@
 //! such as are far from one another, so that copies and computing overlap. How much room there must be for a plan to be found, only
 //! trying tells.
 
+use super::rank;
 use crate::graph::NodeId;
 use crate::order::Place;
 use crate::plan::{Draft, Weight};
 use crate::simulate::{Outline, Program};
 use crate::tune::planned::timeline::{Course, Position, Room, natural};
-use crate::tune::planned::{Planned, rank};
 use crate::tune::{Found, Judge, StrategyError};
 
 /// What part of the memory the weights that stay may fill, with all else that is there at the same time.
@@ -19,11 +19,12 @@ const FILLS: [f64; 6] = [1.0, 0.9, 0.8, 0.65, 0.4, 0.0];
 /// How long before its reader a copy is taken to be there, in parts of the step.
 const LEAD_PARTS: u32 = 64;
 
-/// The best plan with weights on the host, or `found`, the one with all weights on the GPUs, if that is better or the only one.
+/// The best plan with weights on the host, or `found`, the one with all weights on the GPUs, if that is better or the only one. `find`
+/// looks for a plan with certain weights on the host.
 pub(in crate::tune::planned) fn find(
-    planned: &Planned,
     judge: &mut Judge,
     found: Option<Found>,
+    find: impl Fn(&mut Judge) -> Result<Option<Found>, StrategyError>,
 ) -> Result<Option<Found>, StrategyError> {
     let outline = judge.outline();
     let candidates = Candidates::of(judge);
@@ -36,7 +37,7 @@ pub(in crate::tune::planned) fn find(
         }
         let moved = outline.with_host_ops(&host_ops);
         let mut other = judge.of(&moved);
-        let with_weights = planned.find_own(&mut other)?;
+        let with_weights = find(&mut other)?;
         judge.add_simulations(other.simulations());
         tried = host_ops;
         match (with_weights, &best) {

@@ -6,14 +6,11 @@ use crate::graph::{FrameId, NodeId, TensorId};
 use crate::order::Place;
 use crate::plan::tflms::Parameters;
 use crate::plan::{Analysis, returnable};
-use crate::simulate::{Buffer, Origin, Outline, Program};
+use crate::simulate::{BufferTracker, Origin, Outline, Program};
 
 use super::ids::{Id as _, LifeId, Position, SecondRunId, Table};
 use super::room::Room;
 use super::schedule::Order;
-
-/// No tensor.
-const NONE: u32 = u32::MAX;
 
 /// Who reads a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +23,7 @@ pub(in crate::tune) enum Reader {
 
 /// A buffer is read, at a place of the order, as a certain tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::tune) struct Use {
+pub(in crate::tune) struct BufferUse {
     pub place: Position,
     pub tensor: u32,
     pub reader: Reader,
@@ -41,7 +38,7 @@ pub(in crate::tune) struct Life {
     /// The place of the op that makes it.
     pub made: Position,
     /// By place.
-    pub uses: Vec<Use>,
+    pub uses: Vec<BufferUse>,
 }
 
 impl Life {
@@ -151,44 +148,15 @@ impl<'a> Course<'a> {
     fn follow_buffers(&mut self) {
         let program = self.program;
         let graph = self.outline.analysis().graph;
-        // The tensor whose buffer each one is in, and how many inputs are still to read that.
-        let mut buffers = vec![NONE; program.tensor_count()];
-        let mut readers = vec![0u32; program.tensor_count()];
+        let mut buffers = BufferTracker::new(program);
         for (place, &op) in self.order.numbered() {
-            let reads: Vec<u32> = program.reads(op).map(|read| read.unwrap_or(NONE)).collect();
-            let buffer_of = |tensor: u32| buffers.get(tensor as usize).copied().unwrap_or(NONE);
-            let mut made: Vec<(u32, u32)> = Vec::new();
-            let mut taken = NONE;
-            for tensor in program.outputs(op) {
-                let buffer = match program.buffer(tensor) {
-                    Buffer::Persistent => NONE,
-                    Buffer::Input(slot) => buffer_of(reads.get(slot as usize).copied().unwrap_or(NONE)),
-                    Buffer::AnyInput => {
-                        buffer_of(reads.iter().copied().find(|&read| read != NONE).unwrap_or(NONE))
-                    }
-                    Buffer::DyingInput if taken == NONE => {
-                        let dies = |&buffer: &u32| {
-                            buffer != NONE
-                                && readers[buffer as usize] == 1
-                                && program.tensor_bytes(buffer) == program.tensor_bytes(tensor)
-                                && program.tensor_place(buffer) == program.tensor_place(tensor)
-                        };
-                        taken = reads.iter().map(|&read| buffer_of(read)).find(dies).unwrap_or(NONE);
-                        if taken == NONE { tensor } else { taken }
-                    }
-                    Buffer::DyingInput | Buffer::Own => tensor,
-                };
-                made.push((tensor, buffer));
-            }
-            for (tensor, buffer) in made {
-                buffers[tensor as usize] = buffer;
+            let mut outputs = buffers.run(op);
+            while let Some(made) = buffers.make(&mut outputs) {
+                let tensor = made.tensor;
                 self.made_at[tensor as usize] = Some(place);
-                if buffer == NONE {
-                    continue;
-                }
-                readers[buffer as usize] += program.readers(tensor);
+                let Some(buffer) = made.buffer else { continue };
                 let bytes = program.tensor_bytes(buffer);
-                if buffer == tensor
+                if made.has_own()
                     && bytes > 0
                     && let Place::Gpu(gpu) = program.tensor_place(tensor)
                 {
@@ -199,13 +167,11 @@ impl<'a> Course<'a> {
                     self.life_of[tensor as usize] = self.life_of[buffer as usize];
                 }
             }
-            for &read in reads.iter().filter(|&&read| read != NONE) {
-                if let Some(&buffer) = buffers.get(read as usize).filter(|&&buffer| buffer != NONE) {
-                    readers[buffer as usize] = readers[buffer as usize].saturating_sub(1);
-                }
+            for read in program.reads(op).flatten() {
+                buffers.give_up(read);
                 if let Some(life) = self.life_of[read as usize] {
                     let life = &mut self.lives[life];
-                    let read = Use { place, tensor: read, reader: Reader::Entry(op) };
+                    let read = BufferUse { place, tensor: read, reader: Reader::Entry(op) };
                     if life.uses.last() != Some(&read) {
                         life.uses.push(read);
                     }

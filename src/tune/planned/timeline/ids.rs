@@ -121,6 +121,11 @@ impl<I: Id, T> Table<I, T> {
         I::of(self.values.len() - 1)
     }
 
+    /// Takes the last one away.
+    pub fn pop(&mut self) {
+        self.values.pop();
+    }
+
     /// What there is for a number, if there are so many.
     pub fn get(&self, id: I) -> Option<&T> {
         self.values.get(id.index())

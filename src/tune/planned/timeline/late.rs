@@ -4,7 +4,7 @@ use super::schedule::Order;
 use crate::graph::{FrameId, NodeId};
 use crate::ops::Fact;
 use crate::order::Place;
-use crate::simulate::{Buffer, Origin, Outline, Program};
+use crate::simulate::{Buffer, Origin, Outline, Program, Sharing};
 
 /// The same order, but that some ops run no earlier than somebody needs what they make: those that make more than they need to be
 /// there (zeros, one-hot labels, what is added to gradients for the decay of weights), and those that only pass a buffer on under
@@ -62,13 +62,12 @@ fn late_ops(outline: &Outline, program: &Program, order: &[u32]) -> Vec<bool> {
         let reads: Vec<Option<u32>> = program.reads(op).collect();
         let (mut makes, needs) = (0, reads.iter().flatten().map(|&read| needed[read as usize]).sum());
         for tensor in program.outputs(op) {
-            needed[tensor as usize] = match program.buffer(tensor) {
-                Buffer::Persistent => 0,
-                Buffer::Input(slot) => {
-                    reads.get(slot as usize).copied().flatten().map_or(0, |read| needed[read as usize])
-                }
-                Buffer::AnyInput => reads.iter().flatten().map(|&read| needed[read as usize]).sum(),
-                Buffer::DyingInput | Buffer::Own => {
+            needed[tensor as usize] = match program.sharing(op, tensor) {
+                // Which input there will be is not known.
+                _ if program.buffer(tensor) == Buffer::AnyInput => needs,
+                Sharing::Persistent => 0,
+                Sharing::PassedOn(read) => needed[read as usize],
+                Sharing::MayTakeOver | Sharing::Own => {
                     makes += on_gpu(tensor);
                     on_gpu(tensor)
                 }

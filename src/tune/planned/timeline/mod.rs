@@ -10,7 +10,7 @@ mod late;
 mod room;
 mod schedule;
 
-pub(in crate::tune) use course::{Course, Life, Reader, Use};
+pub(in crate::tune) use course::{BufferUse, Course, Life, Reader};
 pub(in crate::tune) use ids::{Gap, Id, LifeId, Position, SecondRunId, Table};
 pub(super) use late::with_late_growth;
 pub(in crate::tune) use room::Room;

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::order::Place;
-use crate::simulate::{Buffer, Machine, Observer, Program, simulate};
+use crate::simulate::{Machine, Observer, Program, simulate};
 
 /// An order of a program's entries in which each comes after all that it waits for.
 pub(in crate::tune) type Order = Vec<u32>;
@@ -104,15 +104,12 @@ impl<'a> Greedy<'a> {
             Place::Gpu(_) => program.tensor_bytes(tensor) as i64,
             Place::Host => 0,
         };
-        let takes: i64 = program
-            .outputs(op)
-            .filter(|&tensor| matches!(program.buffer(tensor), Buffer::Own | Buffer::DyingInput))
-            .map(on_gpu)
-            .sum();
+        let takes: i64 =
+            program.outputs(op).filter(|&tensor| program.buffer(tensor).may_be_own()).map(on_gpu).sum();
         let mut gives = 0;
         for tensor in program.reads(op).flatten() {
             let is_last = self.readers[tensor as usize] <= 1;
-            let is_own = matches!(program.buffer(tensor), Buffer::Own | Buffer::DyingInput);
+            let is_own = program.buffer(tensor).may_be_own();
             gives += if is_last && is_own { on_gpu(tensor) } else { 0 };
         }
         takes - gives

@@ -52,7 +52,7 @@ type Lasts = Vec<Table<Position, Option<Position>>>;
 
 /// An op that may hold up others.
 #[derive(Debug, Clone, Copy)]
-struct Holder {
+struct HoldingOp {
     place: Position,
     gpu: u16,
     node: NodeId,
@@ -72,7 +72,7 @@ impl Holds {
     pub fn new(course: &Course, least_bytes: u64) -> Holds {
         let analysis = course.outline.analysis();
         let latest_needs = latest_needs(course);
-        let mut holding: Vec<Holder> = Vec::new();
+        let mut holding: Vec<HoldingOp> = Vec::new();
         let mut matters = Table::default();
         for (place, &op) in course.order.numbered() {
             matters.push(touches(course, op, least_bytes));
@@ -82,13 +82,13 @@ impl Holds {
                 && is_outside_loops(course, node)
                 && latest_needs[node.index()] == Some(place)
             {
-                holding.push(Holder { place, gpu, node });
+                holding.push(HoldingOp { place, gpu, node });
             }
         }
         let flow = &analysis.flow;
         let last = |runs: &dyn Fn(Condition) -> bool| {
             let mut last: Lasts = vec![Table::filled(None, course.order.len()); course.rooms.len()];
-            for &Holder { place, gpu, .. } in holding.iter().filter(|of| runs(flow.condition(of.node))) {
+            for &HoldingOp { place, gpu, .. } in holding.iter().filter(|of| runs(flow.condition(of.node))) {
                 last[usize::from(gpu)][place] = Some(place);
             }
             for last in &mut last {
@@ -183,10 +183,10 @@ fn last(lasts: &Lasts, gpu: u16, first: Position, place: Position) -> Option<Pos
 }
 
 /// The branches that most of these ops are in.
-fn largest_branches(course: &Course, holding: &[Holder]) -> Vec<Condition> {
+fn largest_branches(course: &Course, holding: &[HoldingOp]) -> Vec<Condition> {
     let flow = &course.outline.analysis().flow;
     let mut counts: HashMap<Condition, (usize, NodeId)> = HashMap::new();
-    for &Holder { node, .. } in holding {
+    for &HoldingOp { node, .. } in holding {
         counts.entry(flow.condition(node)).or_insert((0, node)).0 += 1;
     }
     counts.remove(&Condition::ALWAYS);
@@ -205,7 +205,7 @@ fn touches(course: &Course, op: u32, least_bytes: u64) -> bool {
 }
 
 /// For each node the first place that it must not be made to wait for, if these ops are waited for; none if there is none.
-fn free_before(course: &Course, holding: &[Holder]) -> Vec<Option<Position>> {
+fn free_before(course: &Course, holding: &[HoldingOp]) -> Vec<Option<Position>> {
     let analysis = course.outline.analysis();
     let graph = analysis.graph;
     let missing = first_missing(course, holding);
@@ -223,7 +223,7 @@ fn free_before(course: &Course, holding: &[Holder]) -> Vec<Option<Position>> {
 
 /// For each node the place of the first of these ops that needs an op with effects, or one to be fed, that the node does not need. So
 /// all that those before that place need, the node needs too.
-fn first_missing(course: &Course, holding: &[Holder]) -> Vec<Option<Position>> {
+fn first_missing(course: &Course, holding: &[HoldingOp]) -> Vec<Option<Position>> {
     let analysis = course.outline.analysis();
     let graph = analysis.graph;
     let is_needy = |node: NodeId| graph.op(node).is_stateful() || graph.op(node).facts().has(Fact::Fed);
@@ -276,10 +276,10 @@ fn latest_needs(course: &Course) -> Vec<Option<Position>> {
 }
 
 /// For each node the place of the first of these ops, which come in their order, that needs it or is it.
-fn first_needed(graph: &Graph, holding: &[Holder]) -> Vec<Option<Position>> {
+fn first_needed(graph: &Graph, holding: &[HoldingOp]) -> Vec<Option<Position>> {
     let mut first = vec![None; graph.len()];
     let mut open = Vec::new();
-    for &Holder { place, node, .. } in holding {
+    for &HoldingOp { place, node, .. } in holding {
         open.push(node);
         while let Some(node) = open.pop() {
             if first[node.index()].is_none() {

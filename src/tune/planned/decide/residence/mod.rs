@@ -1,6 +1,12 @@
 //! What is in memory when, with a plan in the making.
 
+mod changes;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, HashSet};
+
+use changes::Change;
 
 use crate::graph::{FrameId, NodeId};
 use crate::ops::Flow;
@@ -8,7 +14,7 @@ use crate::order::Place;
 use crate::plan::NodeOrder;
 use crate::simulate::Origin;
 use crate::tune::planned::timeline::{
-    Course, Gap, Life, LifeId, Position, Reader, Room, SecondRunId, Table, Use,
+    BufferUse, Course, Gap, Life, LifeId, Position, Reader, Room, SecondRunId, Table,
 };
 use crate::tune::planned::waits::{Holds, Starters, Updates};
 
@@ -43,37 +49,45 @@ pub(in crate::tune::planned) struct Absence {
 #[derive(Debug, Clone)]
 pub(in crate::tune::planned) struct SecondRun {
     pub node: NodeId,
+    /// What it makes, of the first run.
+    pub tensor: u32,
     /// It runs right before the op at this place.
     pub place: Position,
     /// The op that starts it.
     pub trigger: Position,
     /// What it reads in a GPU's memory.
-    pub reads: Vec<Read>,
+    pub reads: Vec<RunInput>,
 }
 
 /// An input of a second run.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::tune::planned) struct Read {
+pub(in crate::tune::planned) struct RunInput {
     pub tensor: u32,
     /// The second run that makes it for this one alone; none if it is read from where it is.
     pub from: Option<SecondRunId>,
 }
 
 /// A plan in the making: which buffers are absent when, and what that leaves in memory.
+///
+/// Memory by place, absences and second runs belong together, so nobody changes one of them alone: each change is one of the methods below,
+/// and [`Residence::attempt`] takes all changes back that come to nothing.
 #[derive(Debug)]
 pub(in crate::tune::planned) struct Residence<'a> {
-    pub course: &'a Course<'a>,
-    pub holds: &'a Holds,
-    pub updates: &'a Updates,
-    pub lives: Table<LifeId, Life>,
+    course: &'a Course<'a>,
+    holds: &'a Holds,
+    updates: &'a Updates,
+    lives: Table<LifeId, Life>,
     /// For each life when it is absent, by place.
-    pub absences: Table<LifeId, Vec<Absence>>,
-    pub rooms: Vec<Room>,
-    pub second_runs: Table<SecondRunId, SecondRun>,
+    absences: Table<LifeId, Vec<Absence>>,
+    rooms: Vec<Room>,
+    second_runs: Table<SecondRunId, SecondRun>,
     /// What keeps updates of variables behind them.
-    pub orders: Vec<NodeOrder>,
+    orders: Vec<NodeOrder>,
     /// What second runs right before a place take for themselves.
-    pub between: HashMap<Position, i64>,
+    between: HashMap<Position, i64>,
+    /// How many attempts are under way, one in the other, and what was changed since the first of them began.
+    attempts: u32,
+    changes: Vec<Change>,
 }
 
 impl<'a> Residence<'a> {
@@ -89,12 +103,54 @@ impl<'a> Residence<'a> {
             second_runs: Table::default(),
             orders: Vec::new(),
             between: HashMap::new(),
+            attempts: 0,
+            changes: Vec::new(),
         }
     }
 
+    /// The step, and its order.
+    pub fn course(&self) -> &'a Course<'a> {
+        self.course
+    }
+
+    /// Which ops may hold up which others.
+    pub fn holds(&self) -> &'a Holds {
+        self.holds
+    }
+
+    /// Which ops write to what an op reads.
+    pub fn updates(&self) -> &'a Updates {
+        self.updates
+    }
+
+    /// A buffer's life, with what second runs read of it.
+    pub fn life(&self, life: LifeId) -> &Life {
+        &self.lives[life]
+    }
+
+    /// The memory of a GPU.
+    pub fn room(&self, gpu: usize) -> &Room {
+        &self.rooms[gpu]
+    }
+
     /// The memory of the GPU that a life is in.
-    pub fn room(&mut self, life: LifeId) -> &mut Room {
-        &mut self.rooms[usize::from(self.lives[life].gpu)]
+    pub fn room_of(&self, life: LifeId) -> &Room {
+        &self.rooms[usize::from(self.lives[life].gpu)]
+    }
+
+    /// All second runs.
+    pub fn second_runs(&self) -> &Table<SecondRunId, SecondRun> {
+        &self.second_runs
+    }
+
+    /// What keeps updates of variables behind second runs.
+    pub fn orders(&self) -> &[NodeOrder] {
+        &self.orders
+    }
+
+    /// What second runs right before a place take for themselves.
+    pub fn bytes_between(&self, place: Position) -> i64 {
+        self.between.get(&place).copied().unwrap_or(0)
     }
 
     /// How a buffer could be absent in a gap, at some place at least.
@@ -128,7 +184,7 @@ impl<'a> Residence<'a> {
     }
 
     /// Whether all these readers of a tensor can be given a copy of it.
-    fn can_leave(&self, life: &Life, tensor: u32, later: &[Use]) -> bool {
+    fn can_leave(&self, life: &Life, tensor: u32, later: &[BufferUse]) -> bool {
         let course = self.course;
         let analysis = course.outline.analysis();
         let graph = analysis.graph;
@@ -187,41 +243,20 @@ impl<'a> Residence<'a> {
         self.absences[life].iter().find(|absence| absence.after == after)
     }
 
-    /// Changes an absence.
-    pub fn change(&mut self, Gap { life, after }: Gap, change: impl FnOnce(&mut Absence)) {
-        if let Some(absence) = self.absences[life].iter_mut().find(|absence| absence.after == after) {
-            change(absence);
-        }
-    }
-
-    /// Takes a buffer out of memory for a time.
-    pub fn leave(&mut self, life: LifeId, absence: Absence) {
-        let bytes = self.lives[life].bytes as i64;
-        self.room(life).add(absence.after.next(), absence.trigger.next(), -bytes);
-        let absences = &mut self.absences[life];
-        let place = absences.partition_point(|other| other.after < absence.after);
-        absences.insert(place, absence);
-    }
-
     /// Whether a buffer leaves in a gap.
     pub fn is_absent(&self, gap: Gap) -> bool {
         self.absence(gap).is_some()
-    }
-
-    /// Keeps a buffer in a gap after all.
-    pub fn stay(&mut self, Gap { life, after }: Gap) {
-        let bytes = self.lives[life].bytes as i64;
-        let absences = &mut self.absences[life];
-        if let Some(number) = absences.iter().position(|absence| absence.after == after) {
-            let absence = absences.remove(number);
-            self.room(life).add(absence.after.next(), absence.trigger.next(), bytes);
-        }
     }
 
     /// The absence that ends last before a place or covers it.
     pub fn absence_before(&self, life: LifeId, place: Position) -> Option<&Absence> {
         let absences = &self.absences[life];
         absences[..absences.partition_point(|absence| absence.after < place)].last()
+    }
+
+    /// When a buffer is absent, by place.
+    pub fn absences(&self, life: LifeId) -> &[Absence] {
+        &self.absences[life]
     }
 
     /// All absences with their gaps, in the order of lives.

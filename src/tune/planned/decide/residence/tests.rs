@@ -1,0 +1,104 @@
+//! What comes to nothing leaves nothing behind.
+
+use fastrand::Rng;
+
+use super::*;
+use crate::format::{ReadOptions, Source};
+use crate::graph::Graph;
+use crate::ops::OpRegistry;
+use crate::order::Placement;
+use crate::plan::{Analysis, Draft, OrderReason};
+use crate::shape::{Shapes, Sizes};
+use crate::simulate::{OpCost, Outline, Program};
+use crate::tune::planned::timeline::frugal;
+
+/// Nothing leaves yet in a step of a small network.
+fn with_residence(check: impl FnOnce(Residence)) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/mnist_cnn.meta");
+    let model = Source::Path(path.into()).read(&ReadOptions::default()).unwrap();
+    let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+    let targets: Vec<NodeId> = graph.node_ids().filter(|&node| graph.name(node) == "train").collect();
+    assert!(!targets.is_empty());
+    let shapes = Shapes::declared(&graph);
+    let sizes = Sizes::of(&graph, &shapes).unwrap();
+    let analysis = Analysis::new(&graph, &targets, shapes, sizes);
+    let placement = Placement::of(&graph);
+    let cost = |_| OpCost { seconds: 1e-3, workspace_bytes: 0 };
+    let outline = Outline::new(&analysis, &placement, cost).unwrap();
+    let program = Program::new(&outline, &Draft::default());
+    let course = Course::new(&outline, &program, frugal(&program), 1e-6);
+    let (holds, updates) = (Holds::new(&course, 0), Updates::new(&course));
+    check(Residence::new(&course, &holds, &updates));
+}
+
+/// The gaps in which buffers can leave.
+fn gaps(residence: &Residence) -> Vec<Gap> {
+    let uses = |(life, of): (LifeId, &Life)| {
+        let places = std::iter::once(of.made).chain(of.uses.iter().map(|read| read.place));
+        places.map(|after| Gap { life, after }).collect::<Vec<_>>()
+    };
+    let all = residence.lives.numbered().flat_map(uses);
+    all.filter(|&gap| residence.possible_absence(gap).is_some()).collect()
+}
+
+/// Changes something or other.
+fn change(residence: &mut Residence, gaps: &[Gap], rng: &mut Rng) {
+    let gap = gaps[rng.usize(..gaps.len())];
+    let place = Position::new(rng.u32(..residence.course.end().number()));
+    let Some(absence) = residence.absence(gap).copied() else {
+        let possible = residence.possible_absence(gap);
+        possible.into_iter().for_each(|absence| residence.leave(gap.life, absence));
+        return;
+    };
+    let node = NodeId(rng.u32(..8));
+    let reads = vec![RunInput { tensor: absence.tensor, from: None }];
+    match rng.u32(..9) {
+        0 => residence.stay(gap),
+        1 => residence.be_gone_at(gap, place),
+        2 => residence.fix(gap),
+        3 => residence.return_from(gap, absence.trigger.minus(rng.u32(..3))),
+        4 => residence.return_from(gap, absence.trigger.next()),
+        5 => residence.return_for(gap, gap.after.next(), absence.until),
+        6 => {
+            let run = SecondRun { node, tensor: absence.tensor, place, trigger: place, reads };
+            let run = residence.run_again(run);
+            residence.make_again(gap, run);
+        }
+        7 => residence.take_between(place, rng.i64(..1000)),
+        _ => {
+            let order = NodeOrder { before: node, after: node, reason: OrderReason::RefVariable };
+            residence.order([order]);
+        }
+    }
+    residence.take(0, (place, place.plus(5)), rng.i64(..1000));
+}
+
+/// What comes to nothing leaves nothing behind, whatever was changed, and what was done in it for good is undone with it.
+#[test]
+fn attempts_that_fail_change_nothing() {
+    with_residence(|mut residence| {
+        let gaps = gaps(&residence);
+        assert!(gaps.len() > 10, "{gaps:?}");
+        let mut rng = Rng::with_seed(7);
+        for _ in 0..300 {
+            change(&mut residence, &gaps, &mut rng);
+            let before = format!("{residence:?}");
+            let failed: Option<()> = residence.attempt(|residence| {
+                (0..rng.usize(..10)).for_each(|_| change(residence, &gaps, &mut rng));
+                let inner = residence.attempt(|residence| {
+                    (0..rng.usize(..5)).for_each(|_| change(residence, &gaps, &mut rng));
+                    rng.bool().then_some(())
+                });
+                (0..rng.usize(..5)).for_each(|_| change(residence, &gaps, &mut rng));
+                inner.filter(|()| false)
+            });
+            assert!(failed.is_none());
+            assert_eq!(format!("{residence:?}"), before);
+        }
+        let done = residence.attempt(|residence| {
+            change(residence, &gaps, &mut rng);
+            Some(())
+        });
+        assert!(done.is_some() && residence.changes.is_empty());
+    });
+}
