@@ -213,7 +213,7 @@ fn with_resnet(check: impl FnOnce(&Model, &Outline, u64)) {
 /// The same with a plan for a part of its memory, with swaps, orders and recomputations.
 fn with_resnet_plan(check: impl FnOnce(&Model, &Outline, &Machine, Plan)) {
     with_resnet(|model, outline, peak| {
-        let budget = machine(vec![peak * 2 / 5]);
+        let budget = machine(vec![peak * 3 / 10]);
         let tuning = tune(outline, &budget, &mut Planned::default()).unwrap();
         let Verdict::FitsWithSwapping(found) = tuning.verdict else { panic!("no plan") };
         let plan = written(outline, found.draft);
