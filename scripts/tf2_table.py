@@ -81,12 +81,15 @@ def row(args, folder, name, flags):
     predicted = {}
     for path in [model, graph][: 1 + is_both]:
         report, error = tool(args, "lms-tune", path, "--gpu-mem", "16GiB", "--device-profile", "soft")
-        if error:
+        if error and path == model:
             # The rest of the sentence names tensors.
             return [name, "no verdict: " + error.split(": ", 2)[-1].split(" (")[0]]
-        predicted[path] = report["peak_before"]
+        if not error:
+            predicted[path] = report["peak_before"]
     fed = feeds(model)
-    run = [model, *fed, "--threads", "1", "--exact-memory", "--steps", "2"]
+    # One thread would run all that one GPU has to do, and then the other's.
+    threads = ["--threads", "2" if "--towers" in flags else "1"]
+    run = [model, *fed, *threads, "--exact-memory", "--steps", "2"]
     plain, error = tool(args, "lms-train", *run)
     if error:
         return [name, error]
@@ -100,7 +103,7 @@ def row(args, folder, name, flags):
             return [name, *measured(predicted, model, graph, plain), error.split(": ", 2)[-1]]
     swapped, error = tool(args, "lms-train", *run, "--plan", folder / "plan")
     compared, other = tool(
-        args, "lms-train", model, *fed, "--threads", "1", "--steps", str(args.steps), "--compare", "--plan", folder / "plan"
+        args, "lms-train", model, *fed, *threads, "--steps", str(args.steps), "--compare", "--plan", folder / "plan"
     )
     if error or other:
         return [name, *measured(predicted, model, graph, plain), error or other]

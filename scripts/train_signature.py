@@ -44,6 +44,14 @@ def made_up(spec, args, random):
     return random.random(shape).astype(spec.dtype.as_numpy_dtype)
 
 
+def training_signature(loaded):
+    """The only signature that takes arguments."""
+    fed = [name for name, step in loaded.signatures.items() if step.structured_input_signature[1]]
+    if len(fed) != 1:
+        raise SystemExit(f"choose one with --signature: {', '.join(fed)}")
+    return fed[0]
+
+
 def main():
     args = arguments()
     os.environ["SOFTGPU_MEMORY"] = args.memory  # before TensorFlow is there
@@ -59,11 +67,7 @@ def main():
     report = {"losses": []}
     try:
         loaded = tf.saved_model.load(str(args.model))
-        fed = [name for name, step in loaded.signatures.items() if step.structured_input_signature[1]]
-        names = [args.signature] if args.signature else fed
-        if len(names) != 1:
-            raise SystemExit(f"choose one with --signature: {', '.join(names)}")
-        step = loaded.signatures[names[0]]
+        step = loaded.signatures[args.signature or training_signature(loaded)]
         random = numpy.random.default_rng(args.seed)
         specs = sorted(step.structured_input_signature[1].items())
         feeds = {name: tf.constant(made_up(spec, args, random)) for name, spec in specs}

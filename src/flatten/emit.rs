@@ -6,12 +6,14 @@ use std::collections::HashSet;
 
 use prost::Message;
 
+use super::colocation::Colocation;
 use super::error::FlattenError;
 use super::expand::{Expansion, begins_frame};
 use super::library::{Local, Read, functions_in};
 use super::parts::{FlatNode, Flattened, MadeInput, Tensor};
 use crate::format::wire::{Fields, put_length_delimited_header, put_string};
 use crate::format::{Model, Nodes};
+use crate::graph::Device;
 use crate::proto::tensorflow::attr_value::{ListValue, Value};
 use crate::proto::tensorflow::{AttrValue, NodeDef};
 
@@ -38,6 +40,7 @@ enum Part {
 pub(super) struct Emitter<'e, 'l, 'a> {
     expansion: &'e mut Expansion<'l, 'a>,
     model: &'e Model,
+    colocation: Colocation,
     /// The nodes that stand for the function's arguments. They are there before anything runs, so nobody waits for them.
     arguments: HashSet<u32>,
     graph: Vec<u8>,
@@ -50,17 +53,23 @@ pub(super) struct Emitter<'e, 'l, 'a> {
 }
 
 impl<'e, 'l, 'a> Emitter<'e, 'l, 'a> {
-    pub fn new(expansion: &'e mut Expansion<'l, 'a>, model: &'e Model, arguments: &[u32]) -> Self {
-        Emitter {
+    pub fn new(
+        expansion: &'e mut Expansion<'l, 'a>,
+        model: &'e Model,
+        arguments: &[u32],
+    ) -> Result<Self, FlattenError> {
+        let colocation = Colocation::of(expansion, arguments)?;
+        Ok(Emitter {
             expansion,
             model,
+            colocation,
             arguments: arguments.iter().copied().collect(),
             graph: Vec::new(),
             node: Vec::new(),
             controls: Vec::new(),
             known_controls: HashSet::new(),
             needs_library: false,
-        }
+        })
     }
 
     /// Writes the bodies, each where its call was.
@@ -209,7 +218,7 @@ impl<'e, 'l, 'a> Emitter<'e, 'l, 'a> {
             self.control(gate);
         }
         self.put_controls();
-        let device = self.expansion.device(instance, node)?;
+        let device = self.device(instance, node)?;
         if !device.is_empty() {
             put_string(field::DEVICE, &device, &mut self.node);
         }
@@ -285,7 +294,7 @@ impl<'e, 'l, 'a> Emitter<'e, 'l, 'a> {
             let (key, value) = (&raw[key], &raw[value]);
             self.needs_library = self.needs_library || !functions_in(value).is_empty();
             let new = match key {
-                b"_class" => self.colocated(instance, value).map(Some),
+                b"_class" => self.colocated(instance, node).map(Some),
                 b"frame_name" if instance > 0 && begins_frame(nodes.op(node as usize)) => {
                     self.frame(instance, value).map(Some)
                 }
@@ -304,21 +313,31 @@ impl<'e, 'l, 'a> Emitter<'e, 'l, 'a> {
         Ok(())
     }
 
+    /// The device that a node asks for: where a variable lies that it has to be with, if it is on another device, else its own.
+    fn device(&self, instance: u32, node: u32) -> Result<String, FlattenError> {
+        let device = self.expansion.device(instance, node)?;
+        let Some(handle) = self.colocation.handle(self.expansion, FlatNode::Body { instance, node }) else {
+            return Ok(device);
+        };
+        let parsed = |device: &str| {
+            Device::parse(device).map_err(|error| {
+                let body = self.expansion.body(instance);
+                let (function, node) = (body.name().to_string(), body.nodes.name(node as usize).to_string());
+                FlattenError::Device { function, node, error }
+            })
+        };
+        let variable = &self.expansion.made[handle as usize].device;
+        let (own, there) = (parsed(&device)?, parsed(variable)?);
+        let kind = |device: &Device| device.gpu().map(|gpu| (gpu.kind, gpu.index));
+        Ok(if kind(&own) == kind(&there) { device } else { variable.clone() })
+    }
+
     /// Where a node must be beside others: those of them that are there. None if none are.
-    fn colocated(&self, instance: u32, value: &[u8]) -> Option<AttrValue> {
-        let Some(Value::List(list)) = AttrValue::decode(value).ok()?.value else { return None };
-        let body = self.expansion.body(instance);
-        let names = list.s.iter().filter_map(|class| {
-            let name = std::str::from_utf8(class).ok()?.strip_prefix("loc:@")?;
-            let Local::Node(node) = *body.by_name.get(name)? else { return None };
-            if self.expansion.instances[instance as usize].calls.contains_key(&node) {
-                return None;
-            }
-            Some(format!("loc:@{}", self.expansion.name(FlatNode::Body { instance, node })).into_bytes())
-        });
-        let s: Vec<Vec<u8>> = names.collect();
-        let list = Value::List(ListValue { s, ..ListValue::default() });
-        (!matches!(&list, Value::List(list) if list.s.is_empty())).then_some(AttrValue { value: Some(list) })
+    fn colocated(&self, instance: u32, node: u32) -> Option<AttrValue> {
+        let names = self.colocation.named(self.expansion, instance, node);
+        let s: Vec<Vec<u8>> = names.into_iter().map(|name| format!("loc:@{name}").into_bytes()).collect();
+        let list = ListValue { s, ..ListValue::default() };
+        (!list.s.is_empty()).then_some(AttrValue { value: Some(Value::List(list)) })
     }
 
     /// The name of a loop, another one in each copy of a body.

@@ -16,8 +16,9 @@
 //! - `returns/NAME` is an `Identity` of what the function returns, behind all effects: it stays in memory until the step is done.
 //! - `train_step` is a `NoOp` behind all effects and returns.
 //!
-//! Attributes stay as they are, `_output_shapes` with them. Of `_class` what names nodes that are gone is dropped. A node's device is its own,
-//! and where that leaves something open, the call's.
+//! Attributes stay as they are, `_output_shapes` with them. What `_class` names and nobody is called, one of those that name it stands for (see
+//! `colocation`). A node's device is its own, and where that leaves something open, the call's; but what works on a variable, or has to be
+//! with what does, is where the variable is.
 //!
 //! An `If` or `Case` that TensorFlow makes branches of becomes branches here too (see `branches`), and a `While` a loop (see `loops`).
 //!
@@ -25,6 +26,7 @@
 
 mod arguments;
 mod branches;
+mod colocation;
 mod emit;
 mod entry;
 mod error;
@@ -96,7 +98,7 @@ pub fn flatten(model: &Model, registry: &OpRegistry, function: &str) -> Result<F
     let kept = std::mem::take(&mut expansion.kept);
     let calls = expansion.instances.len() - 1;
 
-    let mut emitter = Emitter::new(&mut expansion, model, &arguments);
+    let mut emitter = Emitter::new(&mut expansion, model, &arguments)?;
     for &made in &arguments {
         emitter.made(made)?;
     }

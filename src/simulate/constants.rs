@@ -1,5 +1,6 @@
 //! What TensorFlow computes before the first step.
 
+use crate::dtype::DataType;
 use crate::graph::{FrameId, NodeId};
 use crate::ops::{Fact, OpRegistry};
 use crate::order::{Place, Placement};
@@ -12,7 +13,8 @@ pub(super) const LARGEST_FOLDED_BYTES: u64 = 10 << 20;
 
 /// Which ops have the same outputs in each step, so that no step runs them: constants, what depends on nothing else, and the
 /// shapes of tensors whose shapes are known. The runtime sees to that, for each device on its own: what reads a constant that has to be
-/// copied to it first, as those of `int32` from the host's memory, runs in each step.
+/// copied to it first, as those of `int32` from the host's memory, runs in each step. So does what a step reads and no constant can stand
+/// for (see `is_irreplaceable`).
 pub(super) fn constant_ops(analysis: &Analysis, placement: &Placement) -> Vec<bool> {
     let mut constant = vec![false; analysis.graph.len()];
     // A size that is given for a run is not known before it: what the file leaves open stays open here.
@@ -20,7 +22,27 @@ pub(super) fn constant_ops(analysis: &Analysis, placement: &Placement) -> Vec<bo
     for &node in analysis.graph.topological() {
         constant[node.index()] = is_constant(analysis, placement, &declared, node, &constant);
     }
+    let graph = analysis.graph;
+    for &node in graph.topological().iter().rev() {
+        if constant[node.index()] && is_irreplaceable(analysis, placement, node) {
+            let mut readers = graph.outputs(node).flat_map(|output| graph.uses(output));
+            let is_read = readers.any(|of| analysis.step.contains(of.node) && !constant[of.node.index()]);
+            constant[node.index()] = !is_read;
+        }
+    }
     constant
+}
+
+/// Whether TensorFlow puts no constant in the place of what an op makes: of a GPU's constants only those of `int32` are in the host's memory,
+/// and these always are. (`ReplaceTensorWithConstant`, rules 2 and 3.)
+fn is_irreplaceable(analysis: &Analysis, placement: &Placement, node: NodeId) -> bool {
+    let graph = analysis.graph;
+    placement.op(node) != Place::Host
+        && graph.op(node).name() != "Const"
+        && graph.outputs(node).any(|tensor| {
+            let is_on_host = placement.output(tensor) == Place::Host;
+            is_on_host != (graph.output_type(tensor).dtype == DataType::INT32)
+        })
 }
 
 fn is_constant(

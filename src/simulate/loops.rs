@@ -91,6 +91,7 @@ impl Loops {
         let frames = Frames::of(analysis);
         let mut unknown: BTreeMap<&str, u64> = BTreeMap::new();
         let mut keeping: BTreeSet<FrameId> = BTreeSet::new();
+        let mut exchanges = Exchanges::default();
         for node in graph.node_ids().filter(|&node| runs(node)) {
             let frame = flow.frame(node);
             if frame != FrameId::TOP
@@ -128,7 +129,11 @@ impl Loops {
             let frame = flow.frame(maker);
             keeping.insert(frame);
             match frames.times(analysis, frame) {
-                Some(times) => loops.keep(graph, made, Kept { times, more_bytes: 0 }, takers),
+                Some(times) => {
+                    loops.keep(graph, made, Kept { times, more_bytes: 0 }, takers);
+                    let kept = in_chunks(bytes).saturating_mul(times);
+                    exchanges.add(analysis, (frame, times), (made, placement.output(made)), kept, takers);
+                }
                 None => {
                     for name in frames.unknown(analysis, frame) {
                         *unknown.entry(name).or_default() += in_chunks(bytes);
@@ -141,6 +146,9 @@ impl Loops {
                 bytes: unknown.values().copied().max().unwrap_or(0),
                 loops: unknown.into_keys().map(str::to_string).collect(),
             });
+        }
+        for tensor in exchanges.replacing() {
+            loops.kept.insert(tensor, Kept { times: 1, more_bytes: 0 });
         }
         for frame in keeping.into_iter().filter(|&frame| frame != FrameId::TOP) {
             let (Some(name), Some(times)) = (frames.names.get(&frame), frames.times(analysis, frame)) else {
@@ -186,6 +194,59 @@ impl Loops {
     pub fn taken(&self, node: NodeId) -> &[TensorId] {
         self.taken.get(&node).map_or(&[], Vec::as_slice)
     }
+}
+
+/// What loops take off for good while they add to other lists, on each GPU.
+///
+/// The loop of a gradient takes an element off each of the lists of the other loop, and puts one into its own. One grows as the others shrink,
+/// so both are never there as a whole: where at least as much goes as comes, what comes counts once beside all that is still to go.
+#[derive(Debug, Default)]
+struct Exchanges {
+    /// By the loop, how often it runs, and where: the bytes that it takes off.
+    going: HashMap<(FrameId, u64, Place), u64>,
+    /// What it adds to lists that it alone reads, and the bytes of it.
+    coming: BTreeMap<TensorId, ((FrameId, u64, Place), u64)>,
+}
+
+impl Exchanges {
+    /// Notes what a loop keeps, of which there are so many bytes in the end.
+    fn add(
+        &mut self,
+        analysis: &Analysis,
+        (frame, times): (FrameId, u64),
+        (tensor, place): (TensorId, Place),
+        bytes: u64,
+        takers: &[NodeId],
+    ) {
+        let Analysis { graph, flow, .. } = analysis;
+        let Some(&first) = takers.first() else { return };
+        let there = flow.frame(first);
+        if there == FrameId::TOP || takers.iter().any(|&taker| flow.frame(taker) != there) {
+            return;
+        }
+        if there == frame {
+            self.coming.insert(tensor, ((there, times, place), bytes));
+        } else if takers.iter().all(|&taker| is_off_for_good(op_of(graph, taker))) {
+            let going = self.going.entry((there, times, place)).or_default();
+            *going = going.saturating_add(bytes);
+        }
+    }
+
+    /// What comes as at least as much goes.
+    fn replacing(self) -> Vec<TensorId> {
+        let mut all: HashMap<(FrameId, u64, Place), u64> = HashMap::new();
+        for (key, bytes) in self.coming.values() {
+            let sum = all.entry(*key).or_default();
+            *sum = sum.saturating_add(*bytes);
+        }
+        let replaces = |key| all[key] <= self.going.get(key).copied().unwrap_or(0);
+        self.coming.iter().filter(|(_, (key, _))| replaces(key)).map(|(&tensor, _)| tensor).collect()
+    }
+}
+
+/// Whether an op takes the last element off, which then nobody has but its readers.
+fn is_off_for_good(op: Option<&str>) -> bool {
+    op.is_some_and(|op| op.starts_with("StackPop") || op == "TensorListPopBack")
 }
 
 /// The stack, list or TensorArray to which an op adds a tensor, none if it makes one of it, and that tensor.
@@ -347,7 +408,7 @@ impl Frames {
         let graph = analysis.graph;
         let mut node = graph.producer(count);
         // Off a stack, in a loop in a loop: what was pushed.
-        if op_of(graph, node).is_some_and(|op| op.starts_with("StackPop") || op == "TensorListPopBack") {
+        if is_off_for_good(op_of(graph, node)) {
             let holder = holder_of(graph, *inputs_of(graph, node).first()?)?;
             let pushes = graph.node_ids().filter_map(|node| {
                 let (handle, value) = keeps(graph, node)?;

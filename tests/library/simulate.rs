@@ -224,6 +224,40 @@ fn what_reads_a_constant_of_the_host_runs_in_each_step() {
     checked.unwrap();
 }
 
+/// Of what a GPU makes in the host's memory TensorFlow computes integers of 32 bits beforehand, and nothing else, as its constants of other
+/// types are in the GPU's memory: a comparison of such integers runs in each step, and is copied.
+#[test]
+fn what_a_gpu_makes_on_the_host_runs_in_each_step() {
+    let mut nodes = Nodes::default();
+    nodes.placeholder("x", &[4]).declares("x", &[4]);
+    let value = TensorProto {
+        dtype: 3,
+        tensor_shape: Some(shape(&[4])),
+        tensor_content: vec![0; 16],
+        ..TensorProto::default()
+    };
+    let attrs = [("dtype", attr_type(3)), ("value", Value::Tensor(value))];
+    nodes.add("whole", "Const", &[], &attrs).declares("whole", &[4]);
+    let whole = || [("T", attr_type(3))];
+    nodes.add("twice", "AddV2", &["whole", "whole"], &whole()).declares("twice", &[4]);
+    nodes.add("mask", "GreaterEqual", &["twice", "whole"], &whole()).declares("mask", &[4]);
+    let attrs = [("SrcT", attr_type(10)), ("DstT", attr_type(1))];
+    nodes.add("factor", "Cast", &["mask"], &attrs).declares("factor", &[4]);
+    nodes.add("end", "Mul", &["x", "factor"], &[("T", attr_type(1))]).declares("end", &[4]);
+    nodes.add(lms_testing::random_graph::TRAIN_OP, "NoOp", &["^end"], &[]);
+    let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
+        let graph = outline.analysis().graph;
+        let names: Vec<&str> = outline.order().iter().map(|&node| graph.name(node)).collect();
+        prop_assert_eq!(names, ["x", "mask", "factor", "end", lms_testing::random_graph::TRAIN_OP]);
+        let program = Program::new(outline, &Draft::default());
+        let outcome = simulate(&program, &machine(Vec::new()), &mut NoObserver).unwrap();
+        // Four floats that are fed, and as many truth values.
+        prop_assert_eq!(outcome.gpus[0].in_bytes, 16 + 4);
+        Ok(())
+    });
+    checked.unwrap();
+}
+
 /// The ops of a step as they are launched.
 #[derive(Default)]
 struct Launched(Vec<u32>);

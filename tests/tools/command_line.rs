@@ -9,7 +9,12 @@ use prost::Message;
 use serde_json::Value;
 use tempfile::TempDir;
 use tf_lms::proto::tensorflow::attr_value::{ListValue, Value as AttrKind};
-use tf_lms::proto::tensorflow::{AttrValue, GraphDef, NodeDef};
+use tf_lms::proto::tensorflow::op_def::ArgDef;
+use tf_lms::proto::tensorflow::tensor_info::Encoding;
+use tf_lms::proto::tensorflow::{
+    AttrValue, FunctionDef, FunctionDefLibrary, GraphDef, MetaGraphDef, NameAttrList, NodeDef, OpDef,
+    SavedModel, SignatureDef, TensorInfo,
+};
 
 const MODEL: &str = "testdata/mnist_cnn.meta";
 
@@ -336,6 +341,104 @@ fn bad_graphs_are_one_clear_error_each() {
         fs::write(at(name), GraphDef { node: nodes, ..GraphDef::default() }.encode_to_vec()).unwrap();
         let error = fail(&[&at(name), "-o", &at("out")], &directory);
         assert!(error.contains(message), "{name}: {error}");
+    }
+}
+
+/// A function of `x`, and of the variable `v`, that does this.
+fn step(name: &str, nodes: Vec<NodeDef>, effect: &str) -> FunctionDef {
+    let argument = |name: &str, dtype| ArgDef { name: name.into(), r#type: dtype, ..ArgDef::default() };
+    FunctionDef {
+        signature: Some(OpDef {
+            name: name.into(),
+            input_arg: vec![argument("x", 1), argument("v", 20)],
+            output_arg: vec![argument("loss", 1)],
+            control_output: vec![effect.into()],
+            is_stateful: true,
+            ..OpDef::default()
+        }),
+        node_def: nodes,
+        ret: [("loss".into(), "x".into())].into(),
+        control_ret: [(effect.to_string(), effect.to_string())].into(),
+        ..FunctionDef::default()
+    }
+}
+
+/// A call of a function of `x` and `v`.
+fn call(name: &str, function: &str, inputs: &[&str]) -> NodeDef {
+    let types = |types: &[i32]| AttrKind::List(ListValue { r#type: types.to_vec(), ..ListValue::default() });
+    let called = NameAttrList { name: function.into(), ..NameAttrList::default() };
+    let node = with(node(name, "StatefulPartitionedCall", inputs), "f", AttrKind::Func(called));
+    with(with(node, "Tin", types(&[1, 20])), "Tout", types(&[1]))
+}
+
+#[test]
+fn steps_that_cannot_be_flat_are_one_clear_error_each() {
+    let (directory, at) = scratch();
+    let update = || with(node("update", "AssignAddVariableOp", &["v", "x"]), "dtype", AttrKind::Type(1));
+    let read = || with(node("read", "ReadVariableOp", &["v"]), "dtype", AttrKind::Type(1));
+    let variable = |sizes: &[i64]| {
+        let shape = AttrKind::Shape(lms_testing::made_up::shape_proto(sizes));
+        with(with(node("w", "VarHandleOp", &[]), "dtype", AttrKind::Type(1)), "shape", shape)
+    };
+    let calling = |callee: &str| step("step", vec![call("inner", callee, &["x", "v"]), update()], "update");
+    let cases = [
+        (
+            "recursive",
+            vec![calling("other"), step("other", vec![call("back", "step", &["x", "v"])], "back")],
+            variable(&[4]),
+            "functions call each other in a circle, which no flat graph has: step → other → step",
+        ),
+        (
+            "missing",
+            vec![calling("nothing")],
+            variable(&[4]),
+            "calls \"nothing\", which the file does not have",
+        ),
+        (
+            "idle",
+            vec![step("step", vec![read()], "read")],
+            variable(&[4]),
+            "function \"step\" updates no variable: it is no training step",
+        ),
+        (
+            "unknown",
+            vec![step("step", vec![update()], "update")],
+            variable(&[-1]),
+            "the size of the variable of its argument \"v\" cannot be found",
+        ),
+    ];
+    for (name, function, variable, message) in cases {
+        let library = Some(FunctionDefLibrary { function, ..FunctionDefLibrary::default() });
+        let nodes = vec![placeholder("images"), variable, call("Call", "step", &["images", "w"])];
+        let graph = GraphDef { node: nodes, library, ..GraphDef::default() };
+        let info = |name: &str| {
+            let encoding = Some(Encoding::Name(name.to_string()));
+            TensorInfo { dtype: 1, encoding, ..TensorInfo::default() }
+        };
+        let signature = SignatureDef {
+            inputs: [("x".to_string(), info("images:0"))].into(),
+            outputs: [("loss".to_string(), info("Call:0"))].into(),
+            ..SignatureDef::default()
+        };
+        let meta_graph = MetaGraphDef {
+            graph_def: Some(graph),
+            signature_def: [("train".to_string(), signature)].into(),
+            ..MetaGraphDef::default()
+        };
+        let saved = SavedModel { saved_model_schema_version: 1, meta_graphs: vec![meta_graph] };
+        fs::create_dir(at(name)).unwrap();
+        fs::write(Path::new(&at(name)).join("saved_model.pb"), saved.encode_to_vec()).unwrap();
+        for choice in [["--signature", "train"], ["--function", "step"]] {
+            let error = fail(&[&at(name), "-o", &at("out"), choice[0], choice[1]], &directory);
+            assert!(error.trim_end().ends_with(message) && error.lines().count() == 1, "{name}: {error}");
+            let mut tune = Command::new(lms_testing::tool("lms-tune"));
+            let flags = ["--gpu-mem", "1GiB", "-o", &at("out"), choice[0], choice[1]];
+            let output = tune.arg(at(name)).args(flags).env_remove("LMS_TENSORFLOW").output().unwrap();
+            let error = stderr(&output);
+            assert_eq!(output.status.code(), Some(1), "{name}: {error}");
+            assert!(error.trim_end().ends_with(message) && error.lines().count() == 1, "{name}: {error}");
+            assert!(!Path::new(&at("out")).exists());
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Calls, and what cannot be flat.
 
-use tf_lms::flatten::{Entry, find_entry};
+use tf_lms::flatten::{Entry, Flat, find_entry};
 use tf_lms::graph::{Graph, NodeId};
 use tf_lms::proto::tensorflow::attr_value::{ListValue, Value};
 use tf_lms::proto::tensorflow::{AttrValue, FunctionDef, NodeDef};
@@ -162,7 +162,62 @@ fn devices_and_colocations_are_those_that_the_runtime_would_take() {
     assert_eq!(device("b"), "");
     let place = |name: &str| (0..nodes.len()).find(|&node| nodes.name(node) == name).unwrap();
     assert_eq!(nodes.attr(place("p/c"), "_class").unwrap().value.unwrap(), class(&["loc:@p/a"]));
-    assert!(nodes.attr(place("p/d"), "_class").is_none());
+    // Both name the argument: they are in one place, wherever what is given for it is.
+    assert_eq!(nodes.attr(place("p/d"), "_class").unwrap().value.unwrap(), class(&["loc:@p/c"]));
+}
+
+/// What is traced where there is no GPU asks for the CPU beside variables, and names what was there then; the placer puts all that names
+/// one thing beside the variable that one of them works on, and a rewritten step must not be elsewhere.
+#[test]
+fn what_has_to_be_with_a_variable_is_where_that_is() {
+    let class = |names: &[&str]| {
+        let s = names.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Value::List(ListValue { s, ..ListValue::default() })
+    };
+    let gone = || class(&["loc:@gone"]);
+    const CPU: &str = "/device:CPU:0";
+    let inner = vec![
+        with(on(float(node("a", "Neg", "x")), CPU), "_class", gone()),
+        on(assign("update", "v a:y:0"), CPU),
+        on(float(node("alone", "Neg", "x")), CPU),
+    ];
+    let callee = function("inner", "x v", inner, &[("y", "a:y:0")], "update");
+    let nodes = || {
+        vec![
+            call("p", "inner", "x v", &[FLOAT, RESOURCE], 1),
+            with(on(float(node("b", "Neg", "p:output:0")), CPU), "_class", gone()),
+            with(on(assign("c", "v b:y:0 ^p"), CPU), "_class", gone()),
+        ]
+    };
+    let functions = || vec![callee.clone(), function("step", "x v", nodes(), &[], "c")];
+    let places = |flat: &Flat| -> Vec<(String, String, Option<Value>)> {
+        let nodes = flat.model.nodes();
+        let place = |node| {
+            let class = nodes.attr(node, "_class").and_then(|class| class.value);
+            (nodes.name(node).to_string(), nodes.device(node).to_string(), class)
+        };
+        let names = ["p/a", "p/update", "p/alone", "b", "c"];
+        (0..nodes.len()).map(place).filter(|(name, ..)| names.contains(&&**name)).collect()
+    };
+    let expected = |device: &str| -> Vec<(String, String, Option<Value>)> {
+        let with = |name: &str, device: &str, class| (name.to_string(), device.to_string(), class);
+        vec![
+            with("p/a", device, Some(class(&["loc:@b"]))),
+            with("p/update", device, None),
+            with("p/alone", CPU, None),
+            with("b", device, None),
+            with("c", device, Some(class(&["loc:@b"]))),
+        ]
+    };
+    let flat_with = |variable: NodeDef| {
+        let mut top = top();
+        top[0] = variable;
+        flat(&model(top, functions()), "step").unwrap()
+    };
+    assert_eq!(places(&flat_with(handle("w", &[4]))), expected(""));
+    const GPU: &str = "/job:localhost/device:GPU:1";
+    assert_eq!(places(&flat_with(on(handle("w", &[4]), GPU))), expected(GPU));
+    assert_eq!(places(&flat_with(on(handle("w", &[4]), CPU))), expected(CPU));
 }
 
 #[test]
@@ -189,6 +244,12 @@ fn names_that_meet_are_kept_apart() {
     );
 }
 
+/// What the processor did for this thread; nothing where the system does not tell.
+fn processor_seconds() -> f64 {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    told.split(' ').next().and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
+}
+
 /// As many calls as a step has that somebody wrote in small functions; a quadratic way would take minutes.
 #[test]
 fn fifty_thousand_nodes_in_five_thousand_calls_are_flat_at_once() {
@@ -208,7 +269,10 @@ fn fifty_thousand_nodes_in_five_thousand_calls_are_flat_at_once() {
         .collect();
     nodes.push(assign("update", "v call4999:output:0"));
     let model = model(top(), vec![callee, function("step", "x v", nodes, &[], "update")]);
+    let before = processor_seconds();
     let flat = flat(&model, "step").unwrap();
+    let took = processor_seconds() - before;
     assert_eq!(flat.calls, 5000);
     assert!(flat.model.nodes().len() > 45_000);
+    assert!(took < 1.0, "{took} s of the processor");
 }
