@@ -26,6 +26,7 @@
 
 mod arguments;
 mod branches;
+mod called;
 mod colocation;
 mod emit;
 mod entry;
@@ -36,10 +37,11 @@ mod loops;
 mod parts;
 mod write_back;
 
+pub use called::{find_call, loss_of, signature_of, tensor_of};
 pub use entry::{Entry, find_entry};
 pub use error::FlattenError;
 pub use parts::KeptCall;
-pub use write_back::{ORIGINAL_PREFIX, original_functions, restored, write_back};
+pub use write_back::{ORIGINAL_PREFIX, original_functions, restored, write_back, write_over};
 
 use emit::Emitter;
 use expand::Expansion;

@@ -49,12 +49,30 @@ pub fn write_back(
             ),
         });
     }
+    let mut edits = write_over(original, flat, rewritten, registry)?;
+    edits.added_functions.push(renamed(original.function_bytes(&functions[index]), &kept_name));
+    check_reversible(original, &edits)?;
+    Ok(edits)
+}
+
+/// The edits that put a rewritten flat graph in the place of the function that it was made of, of which no copy is kept: the function may
+/// be a rewritten one itself, whose original the library has.
+///
+/// # Errors
+///
+/// If the graph has inputs that are not there.
+pub fn write_over(
+    original: &Model,
+    flat: &Flat,
+    rewritten: &Model,
+    registry: &OpRegistry,
+) -> Result<Edits, FlattenError> {
+    let functions = original.functions()?;
+    let index = position(&functions, &flat.function)?;
     let old = original.function_bytes(&functions[index]);
     let frame = original.function_frame(&functions[index])?;
     let mut edits = Edits::default();
     edits.functions.insert(index, Some(Body::new(flat, rewritten, registry).function(old, &frame)?));
-    edits.added_functions.push(renamed(old, &kept_name));
-    check_reversible(original, &edits)?;
     Ok(edits)
 }
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::cuts::Cut;
 use super::ops::can_reduce;
-use super::{HOST, ParallelError, ParallelOptions};
+use super::{HOST, Loss, ParallelError, ParallelOptions};
 use crate::dtype::DataType;
 use crate::graph::{Condition, FrameId, NodeId, TensorId};
 use crate::plan::{Analysis, Collective, Gathered, ReduceOn, Reduced};
@@ -46,10 +46,15 @@ pub(super) fn arrange(
     analysis: &Analysis,
     options: &ParallelOptions,
     cuts: Vec<Cut>,
-    loss: Option<TensorId>,
+    loss: Option<Loss>,
 ) -> Result<(Vec<Collective>, Option<TensorId>), ParallelError> {
     let graph = analysis.graph;
     let runs = Members::of(analysis);
+    let mut cuts = cuts;
+    // A loss that is written to a variable too is reduced for that already.
+    for cut in &mut cuts {
+        cut.consumers.extend(loss.filter(|loss| loss.tensor == cut.tensor).and_then(|loss| loss.reader));
+    }
     let mut ready: Vec<Ready> = cuts
         .into_iter()
         .map(|cut| {
@@ -58,18 +63,18 @@ pub(super) fn arrange(
             Ready { runs, level: analysis.levels.level(graph.producer(cut.tensor)), cut }
         })
         .collect();
-    let is_reduced = |loss: &TensorId| ready.iter().any(|ready| ready.cut.tensor == *loss);
-    let loss = loss.filter(|&loss| {
-        let node = graph.producer(loss);
-        can_reduce(graph.output_type(loss).dtype)
+    let is_reduced = |tensor: TensorId| ready.iter().any(|ready| ready.cut.tensor == tensor);
+    let loss = loss.filter(|loss| {
+        let node = graph.producer(loss.tensor);
+        can_reduce(graph.output_type(loss.tensor).dtype)
             && analysis.flow.condition(node) == Condition::ALWAYS
             && analysis.flow.output_frame(node) == FrameId::TOP
-            && !is_reduced(&loss)
+            && !is_reduced(loss.tensor)
     });
-    if let Some(tensor) = loss {
+    if let Some(Loss { tensor, reader }) = loss {
         let node = graph.producer(tensor);
         let runs = if runs.of_node(node) == 0 { runs.all() } else { runs.of_node(node) };
-        let (consumers, index_consumers) = Default::default();
+        let (consumers, index_consumers) = (reader.into_iter().collect(), Default::default());
         let cut = Cut { tensor, indices: None, consumers, index_consumers };
         ready.push(Ready { runs, level: analysis.levels.level(node), cut });
     }
@@ -86,7 +91,7 @@ pub(super) fn arrange(
         arranger.put(options, runs, cut)?;
     }
     arranger.close_all()?;
-    Ok((arranger.collectives, loss))
+    Ok((arranger.collectives, loss.map(|loss| loss.tensor)))
 }
 
 /// Which runs of train ops need a node.

@@ -4,14 +4,16 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParallelError {
-    /// The training step is a function.
+    /// A variable of a function that nothing at the file's top level stands for.
     #[error(
-        "data-parallel training takes a graph whose step is at its top level, but here it is the function {function:?}: \
-         placeholders within a function cannot be fed"
+        "the function {function:?} works on the variable {variable:?}, which its call at the file's top level does not give it, so \
+         worker 0 cannot give it to the others"
     )]
-    Function {
+    HiddenVariable {
         /// The function.
         function: String,
+        /// The variable.
+        variable: String,
     },
     /// Nobody said what a step runs.
     #[error("data-parallel training must know what a step runs: give --train-op NAME")]

@@ -24,7 +24,7 @@ mod updates;
 pub use error::ParallelError;
 pub(crate) use updates::variable_type;
 
-use crate::graph::{ByName, Device, Graph};
+use crate::graph::{ByName, Device, Graph, NodeId, TensorId};
 use crate::plan::{Analysis, DataParallel, GraphIdentity, ReduceOn, graph_digest};
 
 /// How to reduce.
@@ -34,7 +34,8 @@ pub struct ParallelOptions {
     pub reduce: ReduceOn,
     /// Gradients are put together until they have so many bytes.
     pub bucket_bytes: u64,
-    /// The tensor whose mean over all workers can be fetched, `node:output`.
+    /// The tensor whose mean over all workers can be fetched, `node:output`. Of a function the op that stands for one of its returns:
+    /// the function then returns the mean.
     pub loss: Option<String>,
 }
 
@@ -56,9 +57,6 @@ const HOST: &str = "/device:CPU:0";
 ///
 /// If it is not known what a step runs, or what becomes of a gradient is not understood.
 pub fn data_parallel(analysis: &Analysis, options: &ParallelOptions) -> Result<DataParallel, ParallelError> {
-    if let Some(function) = &analysis.function {
-        return Err(ParallelError::Function { function: function.clone() });
-    }
     if !analysis.step.is_known() {
         return Err(ParallelError::UnknownStep);
     }
@@ -66,9 +64,14 @@ pub fn data_parallel(analysis: &Analysis, options: &ParallelOptions) -> Result<D
     check_tasks(graph)?;
     let cuts = cuts::find(analysis)?;
     let loss = options.loss.as_deref().and_then(|name| ByName::of(graph).tensor_or_first(name));
+    let loss = loss.and_then(|named| Loss::of(analysis, named));
     let (collectives, loss) = buckets::arrange(analysis, options, cuts, loss)?;
     Ok(DataParallel {
-        graph: GraphIdentity { nodes: graph.len(), digest: graph_digest(graph), function: None },
+        graph: GraphIdentity {
+            nodes: graph.len(),
+            digest: graph_digest(graph),
+            function: analysis.function.clone(),
+        },
         host_device: HOST.to_string(),
         collectives,
         variables: variables(analysis)?,
@@ -76,9 +79,31 @@ pub fn data_parallel(analysis: &Analysis, options: &ParallelOptions) -> Result<D
     })
 }
 
-/// A file for all workers can name none of them.
+/// A tensor whose mean over all workers is wanted.
+#[derive(Debug, Clone, Copy)]
+struct Loss {
+    tensor: TensorId,
+    /// What reads the mean; none if it is fetched.
+    reader: Option<NodeId>,
+}
+
+impl Loss {
+    /// None if what a function returns is no single number.
+    fn of(analysis: &Analysis, named: TensorId) -> Option<Loss> {
+        let graph = analysis.graph;
+        if analysis.function.is_none() {
+            return Some(Loss { tensor: named, reader: None });
+        }
+        let reader = graph.producer(named);
+        let &tensor = graph.data_inputs(reader).first()?;
+        (analysis.shapes.rank(tensor) == Some(0)).then_some(Loss { tensor, reader: Some(reader) })
+    }
+}
+
+/// A file for all workers can name none of them. TensorFlow 2 traces functions for `localhost`, which is the process that runs them.
 fn check_tasks(graph: &Graph) -> Result<(), ParallelError> {
-    let names_one = |device: &Device| device.job.is_some() || device.task.is_some();
+    let is_own = |device: &Device| device.job.as_deref() == Some("localhost");
+    let names_one = |device: &Device| (device.job.is_some() || device.task.is_some()) && !is_own(device);
     let found = graph.node_ids().find(|&node| names_one(graph.device(node)));
     found.map_or(Ok(()), |node| {
         let device = graph.device(node).to_string();

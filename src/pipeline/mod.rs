@@ -10,6 +10,7 @@ mod budget;
 mod copied;
 mod error;
 mod fit;
+mod for_workers;
 mod in_turn;
 mod model;
 mod op_defs;

@@ -5,13 +5,12 @@ use std::path::Path;
 
 use super::error::OfFile;
 use super::{AnalysisOptions, Error, Rewritten};
-use crate::flatten::{Entry, Flat, find_entry, flatten, restored, write_back};
+use crate::flatten::{Entry, Flat, find_entry, flatten, restored, write_back, write_over};
 use crate::format::{self, Edits, Encoding, Model as File, Source, collected_ops, collected_variables};
 use crate::graph::{Graph, NodeId};
 use crate::ops::OpRegistry;
 use crate::order::Step;
-use crate::parallel::{ParallelOptions, data_parallel};
-use crate::plan::{Analysis, DataParallel, Plan, WORKERS};
+use crate::plan::{Analysis, Plan, WORKERS};
 use crate::proto::tensorflow::saved_object::Kind;
 use crate::proto::tensorflow::{MetaGraphDef, OpList};
 use crate::rewrite::{self, RewriteError};
@@ -47,14 +46,14 @@ pub enum StepFunction {
 /// A model: a GraphDef, MetaGraphDef or SavedModel, with what its file says about it.
 #[derive(Debug)]
 pub struct Model {
-    source: Option<Source>,
-    file: File,
-    read_options: format::ReadOptions,
-    op_defs: OpList,
-    registry: OpRegistry,
-    meta_graph: Option<MetaGraphDef>,
+    pub(super) source: Option<Source>,
+    pub(super) file: File,
+    pub(super) read_options: format::ReadOptions,
+    pub(super) op_defs: OpList,
+    pub(super) registry: OpRegistry,
+    pub(super) meta_graph: Option<MetaGraphDef>,
     /// The training step as a graph of its own, where it is a function.
-    flat: Option<Flat>,
+    pub(super) flat: Option<Flat>,
 }
 
 /// Reads the model in a file or a SavedModel's folder.
@@ -86,7 +85,7 @@ impl Model {
         Model::new(File::from_bytes(name, content, &options.format())?, options)
     }
 
-    fn new(file: File, options: &OpenOptions) -> Result<Model, Error> {
+    pub(super) fn new(file: File, options: &OpenOptions) -> Result<Model, Error> {
         let meta_graph = file.meta_graph()?;
         let mut extra = options.op_defs.clone();
         let info = meta_graph.as_ref().and_then(|meta_graph| meta_graph.meta_info_def.as_ref());
@@ -291,43 +290,6 @@ impl Model {
         Ok(Step::of_runs(graph, &runs, 0..1))
     }
 
-    /// Finds out what makes this model train on several workers. `analysis` is of its graph.
-    ///
-    /// Unless `options` name a loss, it is the first that the file names.
-    ///
-    /// # Errors
-    ///
-    /// If what becomes of a gradient is not understood.
-    pub fn data_parallel(
-        &self,
-        analysis: &Analysis,
-        options: &ParallelOptions,
-    ) -> Result<DataParallel, Error> {
-        let collected = self.meta_graph.as_ref().map(|meta_graph| collected_ops(meta_graph, "losses"));
-        let first = collected.and_then(|losses| losses.into_iter().next());
-        let loss = options.loss.clone().or(first);
-        let options = ParallelOptions { loss, ..options.clone() };
-        Ok(data_parallel(analysis, &options).of(self.name())?)
-    }
-
-    /// This model made to train on several workers, not checked: a model like any other, to be analysed, planned for and rewritten, and
-    /// then to be checked against this one. `graph` is this model's.
-    ///
-    /// # Errors
-    ///
-    /// If it is for another graph, or the encoding cannot hold it.
-    pub fn parallelized(&self, graph: &Graph, parallel: &DataParallel) -> Result<Model, Error> {
-        let edits = rewrite::parallelize(&self.file, graph, parallel).of(self.name())?;
-        let content = self.file.edited(&edits, self.file.encoding())?.to_vec();
-        let file = File::from_bytes(self.name(), content, &self.read_options)?;
-        let options = OpenOptions {
-            tags: self.read_options.tags.clone(),
-            op_defs: self.op_defs.clone(),
-            step: StepFunction::TopLevel,
-        };
-        Ok(Model { source: self.source.clone(), ..Model::new(file, &options)? })
-    }
-
     /// Whether this model was made to train on several workers.
     pub fn is_parallel(&self) -> bool {
         let nodes = self.file.nodes();
@@ -354,7 +316,9 @@ impl Model {
             Some(flat) if !rewritten.edits.is_empty() => {
                 let body = flat.model.edited(&rewritten.edits, Encoding::Binary)?.to_vec();
                 let body = File::from_bytes(self.name(), body, &format::ReadOptions::default())?;
-                write_back(&self.file, flat, &body, &self.registry).of(self.name())?
+                // Of a function for several workers the file has the original already.
+                let write = if self.is_parallel() { write_over } else { write_back };
+                write(&self.file, flat, &body, &self.registry).of(self.name())?
             }
             _ => rewritten.edits,
         };

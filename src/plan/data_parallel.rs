@@ -14,7 +14,11 @@ pub const RANK: &str = "lms/parallel/rank";
 pub const BROADCAST: &str = "lms/parallel/broadcast";
 /// The op that ends when all workers run it.
 pub const BARRIER: &str = "lms/parallel/barrier";
-/// The mean of all workers' losses, where the file names its loss.
+/// Where the step is a function: the variable with the number of workers that the function reads.
+pub const COUNT: &str = "lms/parallel/count";
+/// Where the step is a function: the op that sets this variable to what [`WORKERS`] is fed. To be run once, before the first step.
+pub const SET_COUNT: &str = "lms/parallel/set_count";
+/// The mean of all workers' losses, where the file names its loss; a function returns it in place of the worker's own.
 pub const MEAN_LOSS: &str = "lms/parallel/loss";
 
 /// Where a training reduces its gradients, and what it broadcasts.
@@ -26,7 +30,7 @@ pub struct DataParallel {
     pub host_device: String,
     /// The reduces, in the order of which they are a total one within each step.
     pub collectives: Vec<Collective>,
-    /// The variables that begin with worker 0's values.
+    /// The variables that begin with worker 0's values. Where the step is a function, these are nodes of the file's top level.
     pub variables: Vec<String>,
     /// The tensor that is the loss, if the file names one; it is in one of the collectives.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 
 pub use analysis::{Analysis, Iterations};
 pub use data_parallel::{
-    BARRIER, BROADCAST, Collective, DataParallel, Gathered, MEAN_LOSS, RANK, ReduceOn, Reduced, WORKERS,
+    BARRIER, BROADCAST, COUNT, Collective, DataParallel, Gathered, MEAN_LOSS, RANK, ReduceOn, Reduced,
+    SET_COUNT, WORKERS,
 };
 pub use digest::graph_digest;
 pub use draft::{Draft, NodeOrder, OpRecomputation, TensorSwap, TensorUse, UnknownName};

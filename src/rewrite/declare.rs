@@ -64,7 +64,7 @@ fn shapes_of(
         |shape: Shape| shape.map(|shape| shape.iter().product::<i64>()).filter(|&length| length >= 0);
     match node.op.as_str() {
         "NoOp" | "AssignVariableOp" => Vec::new(),
-        "Placeholder" => vec![Some(Vec::new())],
+        "Placeholder" | "VarHandleOp" => vec![Some(Vec::new())],
         "Const" => {
             let value = node.attr.get("value").and_then(|value| value.value.as_ref());
             let Some(Value::Tensor(tensor)) = value else { return vec![None] };
@@ -87,7 +87,11 @@ fn shapes_of(
         }
         "ReadVariableOp" => {
             let variable = node.input.first().and_then(|name| by_name.get(name.as_str()));
-            vec![variable.and_then(|&variable| graph.attrs(variable).shape("shape"))]
+            match variable {
+                Some(&variable) => vec![graph.attrs(variable).shape("shape")],
+                // One that was added holds a single number.
+                None => vec![Some(Vec::new())],
+            }
         }
         _ => vec![input(0)],
     }

@@ -20,9 +20,11 @@
 //!
 //! - `lms/parallel/workers` and `lms/parallel/rank` are placeholders, by which one file serves any number of workers.
 //!   `lms/parallel/NUMBER/…` is one thing that all workers do together: `mean` a `CollectiveReduceV2` of the tensors that `in/…` read and
-//!   `joined` puts together, which `split` and `out/…` give back; or `rows` and `indices` two `CollectiveGatherV2`, of what `part` has
+//!   `joined` puts together, which `split` and `out/…` give back, and `back/…` bring to where a `Switch` must be that reads them; or `rows` and `indices` two `CollectiveGatherV2`, of what `part` has
 //!   divided by the number of workers, and of what says where it belongs. `lms/parallel/broadcast` gives all workers the variables of
 //!   worker 0, and `lms/parallel/barrier` ends when all have come to it. What is swapped is swapped of the graph with all this.
+//!   Where the step is a function, placeholders, broadcast and barrier are at the file's top level, and the function reads the number of
+//!   workers from the variable `lms/parallel/count`, which `lms/parallel/set_count` sets.
 //!
 //! What keeps a weight, assigns it or passes it on may go to the host: such a node has another device, and the old one as the attribute
 //! `_lms_device`. What had to be in the same place and computes something stays: its `_class` is called `_lms_class`. Swap-ins then bring
@@ -36,6 +38,7 @@
 //! and [`strip`] returns the original graph.
 
 mod apply;
+mod broadcast;
 mod declare;
 mod error;
 mod names;
@@ -45,5 +48,5 @@ mod strip;
 pub use apply::{Rewritten, rewrite};
 pub use error::RewriteError;
 pub use names::is_added;
-pub use parallel::parallelize;
+pub use parallel::{broadcast_of_function, parallelize, parallelize_function};
 pub use strip::strip;

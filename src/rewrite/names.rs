@@ -64,7 +64,8 @@ pub(super) fn reads_own(name: &str) -> Option<String> {
     match what.split_once('/') {
         None if what == "mean" || what == "indices" => Some(name.to_string()),
         None if what == "rows" => Some(format!("{PARALLEL}{scope}/part")),
-        Some(("out", number)) => Some(format!("{PARALLEL}{scope}/in/{number}")),
+        None if what == "back" => Some(format!("{PARALLEL}{scope}/mean")),
+        Some(("out" | "back", number)) => Some(format!("{PARALLEL}{scope}/in/{number}")),
         _ => None,
     }
 }

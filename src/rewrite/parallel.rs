@@ -9,9 +9,9 @@ use crate::dtype::DataType;
 use crate::format::{Edits, Model, Nodes};
 use crate::graph::{ByName, Graph, NodeId, TensorId};
 use crate::plan::{
-    BARRIER, BROADCAST, Collective, DataParallel, Gathered, MEAN_LOSS, RANK, Reduced, WORKERS, graph_digest,
+    COUNT, Collective, DataParallel, Gathered, MEAN_LOSS, RANK, Reduced, SET_COUNT, WORKERS, graph_digest,
 };
-use crate::proto::tensorflow::attr_value::Value;
+use crate::proto::tensorflow::attr_value::{ListValue, Value};
 use crate::proto::tensorflow::tensor_shape_proto::Dim;
 use crate::proto::tensorflow::{AttrValue, NodeDef, TensorProto, TensorShapeProto};
 
@@ -26,66 +26,155 @@ const GPUS: (&str, i32) = ("lms/parallel/gpus", 2);
 ///
 /// If they are not for this graph.
 pub fn parallelize(model: &Model, graph: &Graph, parallel: &DataParallel) -> Result<Edits, RewriteError> {
-    let nodes = model.nodes();
-    if let Some(node) = names::first_added(nodes) {
-        return Err(RewriteError::AlreadyRewritten { node: node.to_string() });
-    }
-    let found = graph_digest(graph);
-    if parallel.graph.nodes != graph.len() || parallel.graph.digest != found {
-        return Err(RewriteError::OtherGraph {
-            planned_nodes: parallel.graph.nodes,
-            planned: parallel.graph.digest.clone(),
-            nodes: graph.len(),
-            found,
-        });
-    }
-    let mut adder = Adder {
-        graph,
-        nodes,
-        host: &parallel.host_device,
-        by_name: ByName::of(graph),
-        inputs: BTreeMap::new(),
-        added: Vec::new(),
-        keys: 0,
-    };
-    adder.settings(parallel);
-    let mut last_ops: Vec<String> = Vec::new();
-    for (number, collective) in parallel.collectives.iter().enumerate() {
-        let after: Option<Vec<&String>> = collective.after.iter().map(|&at| last_ops.get(at)).collect();
-        let after = after.ok_or(RewriteError::NoSuchCollective { number })?;
-        let after: Vec<String> = after.into_iter().map(|name| format!("^{name}")).collect();
-        let scope = format!("{}{number}", names::PARALLEL);
-        let last = match &collective.what {
-            Gathered::Mean(tensors) => adder.mean(&scope, collective, tensors, after, parallel)?,
-            Gathered::Rows { values, indices } => adder.rows(&scope, collective, (values, indices), after)?,
-        };
-        last_ops.push(last);
-    }
+    let mut adder = Adder::of_step(model, graph, parallel)?;
+    adder.placeholders();
+    adder.groups(parallel);
+    adder.collectives(parallel)?;
     adder.broadcast(&parallel.variables)?;
-    declare(graph, &mut adder.added);
-    let inputs = adder.inputs.into_iter().map(|(node, inputs)| (node.index(), inputs)).collect();
-    Ok(Edits { inputs, added: adder.added, ..Edits::default() })
+    Ok(adder.edits())
 }
 
-struct Adder<'a> {
-    graph: &'a Graph<'a>,
-    nodes: Nodes<'a>,
-    host: &'a str,
-    by_name: ByName<'a>,
+/// Adds the collectives to a graph that is a function's body. What is fed elsewhere the function reads from a variable, so that its
+/// arguments stay as they are; the broadcast is for the top level: see [`broadcast_of_function`].
+///
+/// # Errors
+///
+/// If they are not for this graph.
+pub fn parallelize_function(
+    model: &Model,
+    graph: &Graph,
+    parallel: &DataParallel,
+) -> Result<Edits, RewriteError> {
+    let mut adder = Adder::of_step(model, graph, parallel)?;
+    adder.count();
+    let attrs = vec![("dtype", kind(DataType::INT32))];
+    adder.on_host(WORKERS, "ReadVariableOp", vec![COUNT.to_string()], attrs);
+    adder.groups(parallel);
+    adder.collectives(parallel)?;
+    Ok(adder.edits())
+}
+
+/// Adds to a file's top level what workers do together around the function that is their step: the broadcast, the barrier, and the op
+/// that sets the number of workers. `graph` is the top level's.
+///
+/// # Errors
+///
+/// If a variable is not there.
+pub fn broadcast_of_function(
+    model: &Model,
+    graph: &Graph,
+    parallel: &DataParallel,
+) -> Result<Edits, RewriteError> {
+    let mut adder = Adder::new(model, graph, parallel)?;
+    adder.placeholders();
+    adder.count();
+    let attrs = vec![("dtype", kind(DataType::INT32)), ("validate_shape", Value::B(false))];
+    let inputs = vec![COUNT.to_string(), WORKERS.to_string()];
+    adder.on_host(SET_COUNT, "AssignVariableOp", inputs, attrs);
+    adder.groups(&DataParallel { collectives: Vec::new(), ..parallel.clone() });
+    // The function's have the keys before these.
+    adder.keys = parallel.collectives.iter().map(key_count).sum();
+    adder.broadcast(&parallel.variables)?;
+    Ok(adder.edits())
+}
+
+/// How many keys a collective takes.
+fn key_count(collective: &Collective) -> i32 {
+    match collective.what {
+        Gathered::Mean(_) => 1,
+        Gathered::Rows { .. } => 2,
+    }
+}
+
+pub(super) struct Adder<'a> {
+    pub graph: &'a Graph<'a>,
+    pub nodes: Nodes<'a>,
+    pub host: &'a str,
+    pub by_name: ByName<'a>,
     inputs: BTreeMap<NodeId, Vec<String>>,
     added: Vec<NodeDef>,
     /// How many collectives have keys.
     keys: i32,
 }
 
-type Attrs<'v> = Vec<(&'v str, Value)>;
+pub(super) type Attrs<'v> = Vec<(&'v str, Value)>;
 
-impl Adder<'_> {
+impl<'a> Adder<'a> {
+    fn new(
+        model: &'a Model,
+        graph: &'a Graph<'a>,
+        parallel: &'a DataParallel,
+    ) -> Result<Adder<'a>, RewriteError> {
+        let nodes = model.nodes();
+        match names::first_added(nodes) {
+            Some(node) => Err(RewriteError::AlreadyRewritten { node: node.to_string() }),
+            None => Ok(Adder {
+                graph,
+                nodes,
+                host: &parallel.host_device,
+                by_name: ByName::of(graph),
+                inputs: BTreeMap::new(),
+                added: Vec::new(),
+                keys: 0,
+            }),
+        }
+    }
+
+    /// For the graph that the collectives were found for.
+    fn of_step(
+        model: &'a Model,
+        graph: &'a Graph<'a>,
+        parallel: &'a DataParallel,
+    ) -> Result<Adder<'a>, RewriteError> {
+        let adder = Adder::new(model, graph, parallel)?;
+        let found = graph_digest(graph);
+        if parallel.graph.nodes != graph.len() || parallel.graph.digest != found {
+            return Err(RewriteError::OtherGraph {
+                planned_nodes: parallel.graph.nodes,
+                planned: parallel.graph.digest.clone(),
+                nodes: graph.len(),
+                found,
+            });
+        }
+        Ok(adder)
+    }
+
+    fn edits(mut self) -> Edits {
+        declare(self.graph, &mut self.added);
+        let inputs = self.inputs.into_iter().map(|(node, inputs)| (node.index(), inputs)).collect();
+        Edits { inputs, added: self.added, ..Edits::default() }
+    }
+
+    fn collectives(&mut self, parallel: &DataParallel) -> Result<(), RewriteError> {
+        let mut last_ops: Vec<String> = Vec::new();
+        for (number, collective) in parallel.collectives.iter().enumerate() {
+            let after: Option<Vec<&String>> = collective.after.iter().map(|&at| last_ops.get(at)).collect();
+            let after = after.ok_or(RewriteError::NoSuchCollective { number })?;
+            let after: Vec<String> = after.into_iter().map(|name| format!("^{name}")).collect();
+            let scope = format!("{}{number}", names::PARALLEL);
+            let last = match &collective.what {
+                Gathered::Mean(tensors) => self.mean(&scope, collective, tensors, after, parallel)?,
+                Gathered::Rows { values, indices } => {
+                    self.rows(&scope, collective, (values, indices), after)?
+                }
+            };
+            last_ops.push(last);
+        }
+        Ok(())
+    }
+
     fn tensor(&self, name: &str) -> Result<TensorId, RewriteError> {
         self.by_name.tensor(name).ok_or_else(|| RewriteError::NoSuchTensor { tensor: name.to_string() })
     }
 
-    fn node(&mut self, name: &str, op: &str, device: &str, input: Vec<String>, attrs: Attrs) -> String {
+    pub(super) fn node(
+        &mut self,
+        name: &str,
+        op: &str,
+        device: &str,
+        input: Vec<String>,
+        attrs: Attrs,
+    ) -> String {
         let attr = attrs.into_iter().map(|(key, value)| (key.to_string(), AttrValue { value: Some(value) }));
         self.added.push(NodeDef {
             name: name.to_string(),
@@ -98,12 +187,12 @@ impl Adder<'_> {
         name.to_string()
     }
 
-    fn on_host(&mut self, name: &str, op: &str, input: Vec<String>, attrs: Attrs) -> String {
+    pub(super) fn on_host(&mut self, name: &str, op: &str, input: Vec<String>, attrs: Attrs) -> String {
         let host = self.host;
         self.node(name, op, host, input, attrs)
     }
 
-    fn ints(&mut self, name: &str, values: &[i64], is_list: bool, dtype: DataType) -> String {
+    pub(super) fn ints(&mut self, name: &str, values: &[i64], is_list: bool, dtype: DataType) -> String {
         let dims =
             if is_list { vec![Dim { size: values.len() as i64, ..Dim::default() }] } else { Vec::new() };
         let is_long = dtype == DataType::INT64;
@@ -122,13 +211,28 @@ impl Adder<'_> {
         )
     }
 
-    /// What is fed, and the keys of the groups.
-    fn settings(&mut self, parallel: &DataParallel) {
+    /// What is fed.
+    fn placeholders(&mut self) {
         for name in [WORKERS, RANK] {
             let shape = Value::Shape(TensorShapeProto::default());
             let attrs = vec![("dtype", kind(DataType::INT32)), ("shape", shape)];
             self.on_host(name, "Placeholder", Vec::new(), attrs);
         }
+    }
+
+    /// The variable with the number of workers, which whoever names it shares.
+    fn count(&mut self) {
+        let attrs = vec![
+            ("dtype", kind(DataType::INT32)),
+            ("shape", Value::Shape(TensorShapeProto::default())),
+            ("container", text("")),
+            ("shared_name", text(COUNT)),
+        ];
+        self.on_host(COUNT, "VarHandleOp", Vec::new(), attrs);
+    }
+
+    /// The keys of the groups.
+    fn groups(&mut self, parallel: &DataParallel) {
         self.ints(HOSTS.0, &[HOSTS.1.into()], false, DataType::INT32);
         if parallel.collectives.iter().any(|one| is_gpu(&one.device)) {
             self.ints(GPUS.0, &[GPUS.1.into()], false, DataType::INT32);
@@ -137,7 +241,7 @@ impl Adder<'_> {
 
     /// A collective of its own key.
     #[allow(clippy::too_many_arguments)]
-    fn collective(
+    pub(super) fn collective(
         &mut self,
         name: &str,
         op: &str,
@@ -190,12 +294,15 @@ impl Adder<'_> {
         if ids.iter().any(|&id| self.graph.output_type(id).dtype != dtype) {
             return Err(RewriteError::UnfitCollective { name: scope.to_string() });
         }
-        let is_loss = |one: &Reduced| parallel.loss.as_ref() == Some(&one.tensor);
+        // A function returns it.
+        let loss = parallel.loss.as_ref().filter(|_| parallel.graph.function.is_none());
+        let is_loss = |one: &Reduced| loss == Some(&one.tensor);
         if let [one] = tensors {
             let input = self.input(first);
             let mean =
                 self.collective(&name, "CollectiveReduceV2", device, &input, after, dtype, Some("Div"));
-            self.redirect(first, &one.consumers, &mean)?;
+            let read = self.back(&format!("{scope}/back"), &mean, (first, one), device);
+            self.redirect(first, &one.consumers, &read)?;
             if is_loss(one) {
                 self.on_host(MEAN_LOSS, "Identity", vec![mean.clone()], vec![("T", kind(dtype))]);
             }
@@ -226,12 +333,35 @@ impl Adder<'_> {
             let part = names::input(&split, at as u32);
             let attrs = vec![("T", kind(dtype)), ("Tshape", kind(DataType::INT64))];
             let out = self.node(&format!("{scope}/out/{at}"), "Reshape", device, vec![part, shape], attrs);
-            self.redirect(ids[at], &one.consumers, &out)?;
+            let read = self.back(&format!("{scope}/back/{at}"), &out, (ids[at], one), device);
+            self.redirect(ids[at], &one.consumers, &read)?;
             if is_loss(one) {
                 self.on_host(MEAN_LOSS, "Identity", vec![out], vec![("T", kind(dtype))]);
             }
         }
         Ok(mean)
+    }
+
+    /// What reads a mean: the mean, or what brings it to where the worker's own tensor is.
+    ///
+    /// TensorFlow puts a `Switch` where its data come from, whatever it is colocated with. One that read a mean on the host would be there,
+    /// and what it gives out would be copied to the GPU once more.
+    fn back(&mut self, name: &str, mean: &str, (own, reduced): (TensorId, &Reduced), device: &str) -> String {
+        let is_switch = |consumer: &String| {
+            let node = self.by_name.node(consumer);
+            node.is_some_and(|node| self.graph.op(node).name() == "Switch")
+        };
+        if is_gpu(device) || !reduced.consumers.iter().any(is_switch) {
+            return mean.to_string();
+        }
+        let producer = self.graph.producer(own);
+        let place = self.nodes.device(producer.index()).to_string();
+        let mut attrs = vec![("T", kind(self.graph.output_type(own).dtype))];
+        if place.is_empty() {
+            let beside = format!("loc:@{}", self.graph.name(producer)).into_bytes();
+            attrs.push((names::CLASS, Value::List(ListValue { s: vec![beside], ..ListValue::default() })));
+        }
+        self.node(name, "Identity", &place, vec![mean.to_string()], attrs)
     }
 
     /// All workers' rows, each divided by the number of workers, and their indices.
@@ -259,83 +389,6 @@ impl Adder<'_> {
         let all = self.collective(&name, "CollectiveGatherV2", device, &input, after, dtype, None);
         self.redirect(places, &indices.consumers, &all)?;
         Ok(all)
-    }
-
-    /// Gives all workers what worker 0 has: the sum of its bits and of zeros, so that not even the sign of a zero gets lost.
-    fn broadcast(&mut self, variables: &[String]) -> Result<(), RewriteError> {
-        let zero = self.ints("lms/parallel/zero", &[0], false, DataType::INT32);
-        let attrs = vec![("T", kind(DataType::INT32)), ("incompatible_shape_error", Value::B(true))];
-        let is_first = self.on_host("lms/parallel/is_first", "Equal", vec![RANK.to_string(), zero], attrs);
-        let mut ones: BTreeMap<i32, String> = BTreeMap::new();
-        for (dtype, name) in
-            [(DataType::INT32, "lms/parallel/one"), (DataType::INT64, "lms/parallel/one_long")]
-        {
-            let attrs = cast(DataType::BOOL, dtype);
-            ones.insert(dtype.number(), self.on_host(name, "Cast", vec![is_first.clone()], attrs));
-        }
-        let (mut all, mut after) = (Vec::new(), Vec::new());
-        for (number, variable) in variables.iter().enumerate() {
-            let no_variable = || RewriteError::NoSuchNode { name: variable.clone(), role: "a variable" };
-            let node = self.by_name.node(variable).ok_or_else(no_variable)?;
-            let is_ref = self.graph.op(node).name() != "VarHandleOp";
-            let device = self.nodes.device(node.index()).to_string();
-            let dtype = crate::parallel::variable_type(self.graph, node).ok_or_else(no_variable)?;
-            let scope = format!("{BROADCAST}/{number}");
-            let read = match is_ref {
-                true => ("Identity", vec![("T", kind(dtype))]),
-                false => ("ReadVariableOp", vec![("dtype", kind(dtype))]),
-            };
-            let mut inputs = vec![variable.clone()];
-            inputs.append(&mut after);
-            let mut at = self.node(&format!("{scope}/read"), read.0, &device, inputs, read.1);
-            let (there, back, whole) = bits(dtype);
-            for (step, &(op, from, to)) in there.iter().enumerate() {
-                let attrs = conversion(op, from, to);
-                at = self.on_host(&format!("{scope}/to/{step}"), op, vec![at], attrs);
-            }
-            let inputs = vec![at, ones[&whole.number()].clone()];
-            at = self.on_host(&format!("{scope}/own"), "Mul", inputs, vec![("T", kind(whole))]);
-            let name = format!("{scope}/sum");
-            let host = self.host;
-            at = self.collective(&name, "CollectiveReduceV2", host, &at, Vec::new(), whole, Some("Id"));
-            for (step, &(op, from, to)) in back.iter().enumerate() {
-                let attrs = conversion(op, from, to);
-                at = self.on_host(&format!("{scope}/from/{step}"), op, vec![at], attrs);
-            }
-            let assign = match is_ref {
-                true => (
-                    "Assign",
-                    vec![
-                        ("T", kind(dtype)),
-                        ("use_locking", Value::B(true)),
-                        ("validate_shape", Value::B(true)),
-                    ],
-                ),
-                false => {
-                    ("AssignVariableOp", vec![("dtype", kind(dtype)), ("validate_shape", Value::B(false))])
-                }
-            };
-            let name = self.node(
-                &format!("{scope}/assign"),
-                assign.0,
-                &device,
-                vec![variable.clone(), at],
-                assign.1,
-            );
-            after = vec![format!("^{name}")];
-            all.push(format!("^{name}"));
-        }
-        self.on_host(BROADCAST, "NoOp", all, Vec::new());
-        self.collective(
-            BARRIER,
-            "CollectiveReduceV2",
-            self.host,
-            WORKERS,
-            Vec::new(),
-            DataType::INT32,
-            Some("Id"),
-        );
-        Ok(())
     }
 
     /// How a tensor is written as an input.
@@ -369,47 +422,14 @@ impl Adder<'_> {
     }
 }
 
-/// A conversion's op, and from what to what it leads.
-type Conversion = (&'static str, DataType, DataType);
-
-/// How a type becomes whole numbers and back, and which.
-fn bits(dtype: DataType) -> (Vec<Conversion>, Vec<Conversion>, DataType) {
-    let (short, long) = (DataType::INT32, DataType::INT64);
-    let (float, bitcast, cast) = (DataType::FLOAT, "Bitcast", "Cast");
-    match dtype {
-        DataType::INT32 => (vec![], vec![], short),
-        DataType::INT64 => (vec![], vec![], long),
-        DataType::FLOAT | DataType::UINT32 => {
-            (vec![(bitcast, dtype, short)], vec![(bitcast, short, dtype)], short)
-        }
-        DataType::DOUBLE | DataType::UINT64 => {
-            (vec![(bitcast, dtype, long)], vec![(bitcast, long, dtype)], long)
-        }
-        DataType::HALF | DataType::BFLOAT16 => (
-            vec![(cast, dtype, float), (bitcast, float, short)],
-            vec![(bitcast, short, float), (cast, float, dtype)],
-            short,
-        ),
-        _ => (vec![(cast, dtype, short)], vec![(cast, short, dtype)], short),
-    }
-}
-
-fn conversion(op: &str, from: DataType, to: DataType) -> Attrs<'static> {
-    if op == "Bitcast" { vec![("T", kind(from)), ("type", kind(to))] } else { cast(from, to) }
-}
-
-fn cast(from: DataType, to: DataType) -> Attrs<'static> {
-    vec![("SrcT", kind(from)), ("DstT", kind(to)), ("Truncate", Value::B(false))]
-}
-
 fn is_gpu(device: &str) -> bool {
     device.contains("GPU")
 }
 
-fn kind(dtype: DataType) -> Value {
+pub(super) fn kind(dtype: DataType) -> Value {
     Value::Type(dtype.number())
 }
 
-fn text(text: &str) -> Value {
+pub(super) fn text(text: &str) -> Value {
     Value::S(text.as_bytes().to_vec())
 }

@@ -8,16 +8,13 @@ use std::collections::{HashMap, HashSet};
 
 use prost::Message;
 
-use super::recipe::{Asked, CopyOps, Recipe, TrainRun, Variable, saver, variable_nodes, with_output};
+use super::recipe::{Asked, CopyOps, Recipe, TrainRun, Variable, saver, variable_nodes};
 use super::{Fed, TrainError};
-use crate::flatten::Flat;
+use crate::flatten::{Flat, find_call, loss_of, signature_of, tensor_of};
 use crate::format::op_name;
 use crate::graph::{ByName, Graph, NodeId};
 use crate::proto::tensorflow::attr_value::Value;
-use crate::proto::tensorflow::tensor_info::Encoding;
-use crate::proto::tensorflow::{
-    AttrValue, ConfigProto, GraphDef, MetaGraphDef, NodeDef, SignatureDef, TensorInfo,
-};
+use crate::proto::tensorflow::{AttrValue, ConfigProto, GraphDef, MetaGraphDef, NodeDef, SignatureDef};
 
 /// The signature that TensorFlow 2 keeps for what is to be run after the variables are restored: tables are filled there.
 const INIT_SIGNATURE: &str = "__saved_model_init_op";
@@ -64,11 +61,7 @@ impl CalledStep {
         flat: &Flat,
         asked: &Asked,
     ) -> Result<CalledStep, TrainError> {
-        let calls = |node: &NodeId| {
-            graph.attrs(*node).function("f").is_some_and(|called| called == flat.function)
-                || graph.op(*node).name() == flat.function
-        };
-        let call = graph.node_ids().find(calls);
+        let call = find_call(graph, &flat.function);
         let call = call.ok_or_else(|| TrainError::NoCall { function: flat.function.clone() })?;
         let name = graph.name(call).to_string();
         let feeds = fed_arguments(graph, call, flat);
@@ -108,10 +101,18 @@ impl CalledStep {
     /// The file's graph with a configuration for all calls: by their own TensorFlow optimizes what they call, whatever the session's says.
     /// Calls in calls are inlined, as a rewritten step has none.
     ///
+    /// With `inlined` the session puts the calls' bodies in their place: what works on a variable then names no device. It goes where the
+    /// variable is, which is where a call that stays one has it too; traced where there is no GPU, it would have the variable go to the CPU.
+    ///
     /// # Errors
     ///
     /// If the content is no GraphDef.
-    pub fn configured(&self, graph_def: &[u8], config: &ConfigProto) -> Result<Vec<u8>, prost::DecodeError> {
+    pub fn configured(
+        &self,
+        graph_def: &[u8],
+        config: &ConfigProto,
+        inlined: bool,
+    ) -> Result<Vec<u8>, prost::DecodeError> {
         let mut config = config.clone();
         let graph_options = config.graph_options.get_or_insert_default();
         graph_options.optimizer_options.get_or_insert_default().do_function_inlining = true;
@@ -124,6 +125,9 @@ impl CalledStep {
         for attr in nodes.filter_map(|node| node.attr.get_mut(CONFIG)) {
             *attr = config.clone();
         }
+        let functions = def.library.iter_mut().flat_map(|library| &mut library.function);
+        let nodes = functions.flat_map(|function| &mut function.node_def);
+        nodes.filter(|node| inlined && takes_variable(&node.op)).for_each(|node| node.device.clear());
         for node in def.node.iter_mut().filter(|node| self.recipe.train_ops.contains(&node.name)) {
             node.attr.insert(CONFIG.to_string(), config.clone());
         }
@@ -141,6 +145,11 @@ impl CalledStep {
         });
         renamed.collect()
     }
+}
+
+/// Whether an op works on a variable that it is given.
+fn takes_variable(op: &str) -> bool {
+    op.starts_with("Resource") || op.ends_with("VariableOp")
 }
 
 impl Copied {
@@ -207,44 +216,22 @@ fn fed_arguments(graph: &Graph, call: NodeId, flat: &Flat) -> Vec<(String, Strin
     fed.collect()
 }
 
-fn tensor_of(info: &TensorInfo) -> Option<&str> {
-    match &info.encoding {
-        Some(Encoding::Name(name)) => Some(name),
-        _ => None,
-    }
-}
-
-/// The signature whose outputs an op makes.
-fn signature_of<'m>(meta_graph: &'m MetaGraphDef, op: &str) -> Option<&'m SignatureDef> {
-    let makes = |signature: &&SignatureDef| {
-        signature.outputs.values().any(|info| tensor_of(info).is_some_and(|tensor| op_name(tensor) == op))
-    };
-    meta_graph.signature_def.values().find(makes)
-}
-
-/// The output that is the loss: what was asked for, by its name in the signature or the function, or as a tensor; else the one called
-/// `loss`, else the only one.
+/// The output that is the loss: what was asked for, or else what [`loss_of`] finds.
 fn loss(
     call: &str,
     signature: Option<&SignatureDef>,
     flat: &Flat,
     asked: &Asked,
 ) -> Result<Option<String>, TrainError> {
-    let of_signature = |name: &str| Some(with_output(tensor_of(signature?.outputs.get(name)?)?));
-    let of_function = |name: &str| {
-        let index = flat.returns.iter().position(|(_, returned)| returned == name)?;
-        Some(format!("{call}:{index}"))
-    };
-    let named = |name: &str| of_signature(name).or_else(|| of_function(name));
-    match &asked.loss {
-        Some(wanted) if op_name(wanted) == call => Ok(Some(with_output(wanted))),
-        Some(wanted) => named(wanted).map(Some).ok_or_else(|| TrainError::NoSuchName {
+    match (loss_of(call, signature, flat, asked.loss.as_deref()), &asked.loss) {
+        (Some(index), _) => Ok(Some(format!("{call}:{index}"))),
+        (None, None) => Ok(None),
+        (None, Some(wanted)) => Err(TrainError::NoSuchName {
             what: "output of the step",
             name: wanted.clone(),
             given_by: "--loss".to_string(),
             near: signature.map(|signature| signature.outputs.keys().cloned().collect()).unwrap_or_default(),
         }),
-        None => Ok(named("loss").or_else(|| (flat.returns.len() == 1).then(|| format!("{call}:0")))),
     }
 }
 

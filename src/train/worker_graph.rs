@@ -9,6 +9,9 @@ use crate::plan::{BARRIER, BROADCAST};
 use crate::proto::tensorflow::attr_value::Value;
 use crate::proto::tensorflow::{AttrValue, GraphDef};
 
+/// How the devices of a process begin that is in no cluster.
+const LOCALHOST: &str = "/job:localhost/replica:0/task:0";
+
 /// How long a worker waits for the others, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timeouts {
@@ -31,7 +34,8 @@ impl Timeouts {
 /// A collective has one timeout for all steps, the longer one: a step with a shorter one is run with that.
 ///
 /// A server places all of a graph, not only what is run. What names the CPU and takes a variable of no device would drag the variable
-/// there, with all that reads it.
+/// there, with all that reads it. And what names `localhost`, as what TensorFlow 2 traces does, means the process that runs it, whose job has
+/// another name in a server.
 ///
 /// # Errors
 ///
@@ -41,7 +45,11 @@ pub fn for_worker(content: &[u8], timeouts: Timeouts) -> Result<Vec<u8>, prost::
     let is_variable = |op: &str| matches!(op, "VarHandleOp" | "VariableV2" | "Variable");
     let free = graph.node.iter().filter(|node| is_variable(&node.op) && node.device.is_empty());
     let free: HashSet<String> = free.map(|node| node.name.clone()).collect();
-    for node in &mut graph.node {
+    let functions = graph.library.iter_mut().flat_map(|library| &mut library.function);
+    for node in functions.flat_map(|function| &mut function.node_def).chain(&mut graph.node) {
+        if let Some(own) = node.device.strip_prefix(LOCALHOST) {
+            node.device = own.to_string();
+        }
         if node.op.starts_with("Collective") {
             let seconds = match node.name.as_str() {
                 name if name.starts_with(BROADCAST) => timeouts.start,
@@ -51,6 +59,8 @@ pub fn for_worker(content: &[u8], timeouts: Timeouts) -> Result<Vec<u8>, prost::
             let value = AttrValue { value: Some(Value::F(seconds as f32)) };
             node.attr.insert("timeout_seconds".to_string(), value);
         }
+    }
+    for node in &mut graph.node {
         let names_cpu = node.device.to_ascii_uppercase().contains("CPU");
         let takes =
             node.input.first().is_some_and(|input| free.contains(input.split(':').next().unwrap_or(input)));

@@ -11,22 +11,32 @@
 //! Both are made flat from the bytes of the two files, never from what the rewrite had in memory. How calls are made flat is the only
 //! knowledge that is shared with the rewrite (`flatten`); the tests hold that against TensorFlow, which runs both.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::report::{Report, Verified, VerifyError, ViolationKind};
 use super::same_file::Compare;
+use super::workers::{self, Place};
 use super::{CheckOptions, check_graphs};
-use crate::flatten::{Flat, FlattenError, flatten, original_functions, restored};
+use crate::flatten::{Flat, FlattenError, ORIGINAL_PREFIX, flatten, original_functions, restored};
 use crate::format::wire::Fields;
 use crate::format::{FormatError, Function, Model, ReadOptions};
 use crate::ops::OpRegistry;
 use crate::proto::tensorflow::FunctionDef;
 
-/// The functions that were rewritten in a file, beside those that its original has as rewritten.
+/// The functions that were rewritten in a file: those of which it has the original and its own original has not, or of which that has
+/// another body.
 pub(super) fn rewritten_functions(original: &Model, rewritten: &Model) -> Vec<String> {
     let before: BTreeSet<String> = original_functions(original).unwrap_or_default().into_iter().collect();
     let after = original_functions(rewritten).unwrap_or_default();
-    after.into_iter().filter(|name| !before.contains(name)).collect()
+    let is_same = |name: &str| body(original, name).is_some_and(|own| Some(own) == body(rewritten, name));
+    after.into_iter().filter(|name| !(before.contains(name) && is_same(name))).collect()
+}
+
+/// The bytes of a function.
+fn body<'m>(model: &'m Model, function: &str) -> Option<&'m [u8]> {
+    let functions = model.functions().ok()?;
+    let found = functions.iter().find(|candidate| candidate.signature.name == function)?;
+    Some(model.function_bytes(found))
 }
 
 /// Proves that a file in which functions were rewritten computes what the original does.
@@ -37,15 +47,17 @@ pub(super) fn check(
     ops: &OpRegistry,
 ) -> Result<Verified, VerifyError> {
     let mut report = Report::default();
-    let stripped = match stripped(rewritten) {
+    let stripped = match stripped(original, rewritten) {
         Ok(stripped) => stripped,
         Err(error) => {
             damaged(&mut report, &error);
             return Err(report.into_error());
         }
     };
-    let mut all = check_graphs(original, &stripped, ops, &CheckOptions::default())?;
+    let around = &stripped;
+    let mut all = check_graphs(original, around, ops, &CheckOptions::default(), Place::AroundFunction)?;
     all.nodes = 0;
+    let mut keys: HashMap<(i64, i64), String> = workers::keys(around).into_iter().collect();
     for function in functions {
         match check_frame(original, rewritten, function) {
             Ok(true) => {}
@@ -75,16 +87,37 @@ pub(super) fn check(
         }
         report.stop()?;
         let options = CheckOptions { train_ops: vec![before.train_step.clone()] };
-        let verified = check_graphs(&before.model, &after.model, ops, &options)?;
+        let verified = check_graphs(&before.model, &after.model, ops, &options, Place::Function)?;
         add(&mut all, &verified);
+        for (key, name) in workers::keys(&after.model) {
+            if let Some(other) = keys.insert(key, name.clone()) {
+                report.add(ViolationKind::SharedKey, || {
+                    let found = format!("both {}", key.1);
+                    ([name.as_str(), other.as_str()], "keys of their own".to_string(), found)
+                });
+            }
+        }
     }
     report.stop()?;
     Ok(all)
 }
 
-/// The file with all functions as they were.
-fn stripped(rewritten: &Model) -> Result<Model, FlattenError> {
-    let edits = restored(rewritten)?.unwrap_or_default();
+/// The file with all functions as they were: as its copies of them say, or, where the original has such copies too, as they are there.
+fn stripped(original: &Model, rewritten: &Model) -> Result<Model, FlattenError> {
+    let kept: Vec<String> = original_functions(original)?;
+    let mut edits = restored(rewritten)?.unwrap_or_default();
+    for (index, function) in rewritten.functions()?.iter().enumerate() {
+        let name = function.signature.name.as_str();
+        match name.strip_prefix(ORIGINAL_PREFIX) {
+            Some(copied) if kept.iter().any(|kept| kept == copied) => {
+                edits.functions.remove(&index);
+            }
+            None if kept.iter().any(|kept| kept == name) => {
+                edits.functions.insert(index, body(original, name).map(<[u8]>::to_vec));
+            }
+            _ => {}
+        }
+    }
     let content = rewritten.edited(&edits, rewritten.encoding())?.to_vec();
     Ok(Model::from_bytes(rewritten.name(), content, &read_options(rewritten)?)?)
 }
@@ -158,5 +191,7 @@ fn add(all: &mut Verified, one: &Verified) {
     all.host_ops += one.host_ops;
     all.swapped_tensors += one.swapped_tensors;
     all.rewired_inputs += one.rewired_inputs;
+    all.reduces += one.reduces;
+    all.reduced_tensors += one.reduced_tensors;
     all.added_control_edges += one.added_control_edges;
 }

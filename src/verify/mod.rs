@@ -142,7 +142,7 @@ pub fn check_with(
 ) -> Result<Verified, VerifyError> {
     let rewritten_functions = functions::rewritten_functions(original, rewritten);
     if rewritten_functions.is_empty() {
-        return check_graphs(original, rewritten, ops, options);
+        return check_graphs(original, rewritten, ops, options, workers::Place::Graph);
     }
     functions::check(original, rewritten, &rewritten_functions, ops)
 }
@@ -153,6 +153,7 @@ fn check_graphs(
     rewritten: &Model,
     ops: &OpRegistry,
     options: &CheckOptions,
+    place: workers::Place,
 ) -> Result<Verified, VerifyError> {
     if workers::is_for_workers(original.nodes()) || !workers::is_for_workers(rewritten.nodes()) {
         return check_swaps(original, rewritten, ops, options);
@@ -164,7 +165,7 @@ fn check_graphs(
         });
         report.into_error()
     })?;
-    let reduces = workers::check(original, &parallel, ops, options)?;
+    let reduces = workers::check(original, &parallel, ops, options, place)?;
     let swaps = check_swaps(&parallel, rewritten, ops, options)?;
     let (reduces, reduced_tensors) = (reduces.reduces, reduces.reduced_tensors);
     Ok(Verified { nodes: original.nodes().len(), reduces, reduced_tensors, ..swaps })

@@ -1,19 +1,26 @@
 //! What one process makes of all workers' data.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use prost::Message;
+use tf_lms::AnalysisOptions;
 use tf_lms::parallel::ParallelOptions;
 use tf_lms::plan::{DataParallel, Gathered, graph_digest};
-use tf_lms::proto::tensorflow::{ConfigProto, GraphOptions, RewriterConfig};
+use tf_lms::proto::tensorflow::attr_value::Value;
+use tf_lms::proto::tensorflow::{ConfigProto, GraphDef, GraphOptions, RewriterConfig};
 use tf_lms::runtime::{Session, Tensor};
 use tf_lms::shape::PlaceholderShapes;
-use tf_lms::train::{Asked, Feeds, Recipe, digest};
-use tf_lms::{AnalysisOptions, Model};
+use tf_lms::train::{Asked, CalledStep, Feeds, Recipe, digest};
 
 /// A training that workers do, and how.
 pub struct Training {
-    model: Model,
+    /// What sessions are made of.
+    graph_def: Vec<u8>,
+    /// What the names of the step's ops begin with there.
+    scope: &'static str,
+    /// The values that variables begin with, where no op of the graph makes them.
+    checkpoint: Option<PathBuf>,
     recipe: Recipe,
     parallel: DataParallel,
     /// What a step draws.
@@ -60,6 +67,35 @@ fn mean_of_ring(all: &[Vec<f32>]) -> Vec<f32> {
     (0..all[0].len()).map(mean).collect()
 }
 
+/// What the names of a function's ops begin with beside those of its file.
+const FLAT: &str = "flat/";
+
+/// The graph of a file with the function that is its step beside it, of which each op can be fetched. Both work on the same variables,
+/// which have the same names to be shared by.
+fn beside(called: &CalledStep, file: &[u8], flat: &[u8]) -> Vec<u8> {
+    let file = called.configured(file, &ConfigProto::default(), false).unwrap();
+    let mut graph = GraphDef::decode(&*file).unwrap();
+    let mut flat = GraphDef::decode(flat).unwrap();
+    let scoped = |name: &str| match name.strip_prefix('^') {
+        Some(control) => format!("^{FLAT}{control}"),
+        None => format!("{FLAT}{name}"),
+    };
+    for node in &mut flat.node {
+        if node.op == "VarHandleOp" {
+            let own = Value::S(node.name.clone().into_bytes());
+            let shared = node.attr.entry("shared_name".to_string()).or_default();
+            if !matches!(&shared.value, Some(Value::S(name)) if !name.is_empty()) {
+                shared.value = Some(own);
+            }
+        }
+        node.name = scoped(&node.name);
+        node.input.iter_mut().for_each(|input| *input = scoped(input));
+        node.attr.remove("_class");
+    }
+    graph.node.append(&mut flat.node);
+    graph.encode_to_vec()
+}
+
 impl Training {
     /// `feeds` as flags give them; what depends on a batch of open size gets `batch`.
     pub fn of(
@@ -71,7 +107,14 @@ impl Training {
     ) -> Training {
         let model = tf_lms::read(path).unwrap();
         let graph = model.graph().unwrap();
-        let recipe = Recipe::find(&graph, model.meta_graph(), &Asked::default()).unwrap();
+        let called = model.step_function().map(|flat| {
+            let asked = Asked { restore: true, ..Asked::default() };
+            CalledStep::find(&model.file_graph().unwrap(), model.meta_graph(), flat, &asked).unwrap()
+        });
+        let recipe = match &called {
+            Some(called) => called.recipe.clone(),
+            None => Recipe::find(&graph, model.meta_graph(), &Asked::default()).unwrap(),
+        };
         let analysis = model.analyse(&graph, &AnalysisOptions::default()).unwrap();
         let parallel = model.data_parallel(&analysis, reduce).unwrap();
         assert_eq!(parallel.graph.digest, graph_digest(&graph));
@@ -97,9 +140,27 @@ impl Training {
             analysis.step.contains(*node) && graph.op(*node).name().starts_with("Random")
         };
         let random = graph.node_ids().filter(draws).map(|node| format!("{}:0", graph.name(node))).collect();
-        drop(analysis);
-        drop(graph);
-        Training { model, recipe, parallel, random, feeds }
+        let mut training = Training {
+            graph_def: model.file().graph_def().to_vec(),
+            scope: "",
+            checkpoint: None,
+            recipe,
+            parallel,
+            random,
+            feeds,
+        };
+        if let (Some(called), Some(flat)) = (called, model.step_function()) {
+            training.graph_def = beside(&called, &training.graph_def, flat.model.graph_def());
+            training.scope = FLAT;
+            training.checkpoint = Some(path.join("variables/variables"));
+            training.recipe.runs[0].train_ops = vec![format!("{FLAT}{}", flat.train_step)];
+        }
+        training
+    }
+
+    /// An op or tensor of the step, as sessions call it.
+    fn scoped(&self, name: &str) -> String {
+        format!("{}{name}", self.scope)
     }
 
     fn session(&self) -> Session {
@@ -116,13 +177,23 @@ impl Training {
             rewrite_options: Some(rewrite),
             ..GraphOptions::default()
         });
-        Session::new(lms_testing::tensorflow().unwrap(), self.model.file().graph_def(), &config).unwrap()
+        Session::new(lms_testing::tensorflow().unwrap(), &self.graph_def, &config).unwrap()
     }
 
     fn initialized(&self) -> Session {
         let session = self.session();
-        let ops: Vec<&str> = self.recipe.init_ops.iter().map(String::as_str).collect();
-        session.run(&[], &[], &ops).unwrap();
+        let run = |ops: &[String]| {
+            let ops: Vec<&str> = ops.iter().map(String::as_str).collect();
+            if !ops.is_empty() {
+                session.run(&[], &[], &ops).unwrap();
+            }
+        };
+        run(&self.recipe.init_ops);
+        if let Some((prefix, saver)) = self.checkpoint.as_ref().zip(self.recipe.saver.as_ref()) {
+            let prefix = Tensor::string(prefix.to_string_lossy().into_owned());
+            session.run(&[(&*saver.filename, &prefix)], &[], &[&*saver.restore]).unwrap();
+            run(&self.recipe.copies.restored);
+        }
         session
     }
 
@@ -142,7 +213,9 @@ impl Training {
     /// The original graph in one session for each worker's data: each makes its gradients, and all apply their mean, which is made here.
     pub fn of_means(&self, steps: usize) -> Variables {
         let sessions: Vec<Session> = self.feeds.iter().map(|_| self.initialized()).collect();
-        self.copy_first(&sessions);
+        if self.checkpoint.is_none() {
+            self.copy_first(&sessions);
+        }
         let cuts: Vec<&str> = self
             .parallel
             .collectives
@@ -158,11 +231,9 @@ impl Training {
                 .iter()
                 .zip(&self.feeds)
                 .map(|(session, feeds)| {
-                    let feeds: Vec<(&str, &Tensor)> =
-                        feeds.0.iter().map(|fed| (fed.name.as_str(), &fed.tensor)).collect();
-                    let fetches: Vec<&str> =
-                        cuts.iter().copied().chain(self.random.iter().map(String::as_str)).collect();
-                    session.run(&feeds, &fetches, &[]).unwrap()
+                    let feeds = feeds.0.iter().map(|fed| (self.scoped(&fed.name), &fed.tensor));
+                    let fetched = cuts.iter().copied().chain(self.random.iter().map(String::as_str));
+                    self.run(session, &feeds.collect::<Vec<_>>(), &fetched.collect::<Vec<_>>(), &[])
                 })
                 .collect();
             let applied = self.together(&cuts, &made);
@@ -176,11 +247,24 @@ impl Training {
                 // The train op may wait for the loss, and so run the forward pass: that must draw nothing again.
                 let drawn = self.random.iter().map(String::as_str).zip(&made[cuts.len()..]);
                 let applied = applied.iter().map(|(name, value)| (*name, value));
-                let feeds: Vec<(&str, &Tensor)> = own.chain(applied).chain(drawn).collect();
-                session.run(&feeds, &[], &train[0]).unwrap();
+                let feeds = own.chain(applied).chain(drawn).map(|(name, value)| (self.scoped(name), value));
+                self.run(session, &feeds.collect::<Vec<_>>(), &[], &train[0]);
             }
         }
         self.variables(&sessions[0])
+    }
+
+    /// Runs ops of the step. What is fetched has the names that it has in the step, and what is fed and run those of the session.
+    fn run(
+        &self,
+        session: &Session,
+        feeds: &[(String, &Tensor)],
+        fetched: &[&str],
+        ops: &[&str],
+    ) -> Vec<Tensor> {
+        let feeds: Vec<(&str, &Tensor)> = feeds.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        let fetched: Vec<String> = fetched.iter().map(|name| self.scoped(name)).collect();
+        session.run(&feeds, &fetched.iter().map(String::as_str).collect::<Vec<_>>(), ops).unwrap()
     }
 
     /// What each reduced tensor is of all workers.
@@ -274,11 +358,12 @@ impl Training {
                 (name, Tensor::new(parts[0].dtype(), &shape, bytes).unwrap())
             })
             .collect();
-        let feeds: Vec<(&str, &Tensor)> = joined.iter().map(|(name, value)| (name.as_str(), value)).collect();
+        let feeds: Vec<(String, &Tensor)> =
+            joined.iter().map(|(name, value)| (self.scoped(name), value)).collect();
         for _ in 0..steps {
             for run in &self.recipe.runs {
                 let ops: Vec<&str> = run.train_ops.iter().map(String::as_str).collect();
-                session.run(&feeds, &[], &ops).unwrap();
+                self.run(&session, &feeds, &[], &ops);
             }
         }
         self.variables(&session)

@@ -252,10 +252,11 @@ fn notes(args: &Args, plan: &Plan, analysis: &Analysis, has_functions: bool) -> 
         ));
     }
     if plan.data_parallel.is_some() {
-        notes.push(
-            "train it with lms-train --workers N; feed lms/parallel/workers and lms/parallel/rank elsewhere"
-                .to_string(),
-        );
+        let elsewhere = match analysis.function {
+            None => "feed lms/parallel/workers and lms/parallel/rank elsewhere",
+            Some(_) => "elsewhere set the variable lms/parallel/count to N (docs/data-parallel.md)",
+        };
+        notes.push(format!("train it with lms-train --workers N; {elsewhere}"));
     } else if plan.swaps.is_empty() && plan.recomputations.is_empty() && plan.orders.is_empty() {
         let functions = if has_functions && analysis.function.is_none() {
             "; the bodies of its functions are not rewritten"

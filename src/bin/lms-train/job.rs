@@ -10,7 +10,9 @@ use tf_lms::cli::{Failure, plan_for_budget};
 use tf_lms::format::{Encoding, Source};
 use tf_lms::graph::{Graph, NodeId};
 use tf_lms::order::Placement;
-use tf_lms::plan::{BROADCAST, DataParallel, Draft, MEAN_LOSS, TensorSwap, Traffic, WORKERS, traffic};
+use tf_lms::plan::{
+    BROADCAST, DataParallel, Draft, MEAN_LOSS, SET_COUNT, TensorSwap, Traffic, WORKERS, traffic,
+};
 use tf_lms::proto::tensorflow::ConfigProto;
 use tf_lms::train::{
     Asked, CalledStep, DeviceChoice, FeedSpec, Feeds, Recipe, TrainError, Values, only_what_trains,
@@ -40,6 +42,8 @@ pub struct Job {
     pub reduced: Option<Reduced>,
     /// The tensors that read what must be the same on all workers.
     pub common: Vec<String>,
+    /// Whether the number of workers is set, and not fed: the step is a function.
+    pub sets_count: bool,
 }
 
 /// What a worker gives the others in a step.
@@ -130,7 +134,9 @@ impl Job {
         }
         let reduced = if model.is_parallel() { Some(Reduced::of(args, model, &graph)?) } else { None };
         let parallel = parallelized.as_ref().map(|(_, parallel)| parallel);
-        let common = common(&graph, &recipe);
+        let file_graph = model.file_graph()?;
+        let sets_count = file_graph.node_ids().any(|node| file_graph.name(node) == SET_COUNT);
+        let common = common(&file_graph, &recipe);
         let rewritten = match args.rewrites() || parallel.is_some() {
             true => Some(rewrite(args, (&read, model), &graph, parallel, given)?),
             false => None,
@@ -138,7 +144,18 @@ impl Job {
         if let Some(rewritten) = rewritten.as_ref().filter(|rewritten| !rewritten.host_ops.is_empty()) {
             recipe.initialize_last(&graph, &rewritten.host_ops);
         }
-        Ok(Job { name, original, rewritten, recipe, called, feeds, own_checkpoint, reduced, common })
+        Ok(Job {
+            name,
+            original,
+            rewritten,
+            recipe,
+            called,
+            feeds,
+            own_checkpoint,
+            reduced,
+            common,
+            sets_count,
+        })
     }
 
     /// The graph to train.
@@ -149,7 +166,10 @@ impl Job {
     /// A graph of the job as a session is given it.
     pub fn configured<'g>(&self, graph_def: &'g [u8], config: &ConfigProto) -> anyhow::Result<Cow<'g, [u8]>> {
         Ok(match &self.called {
-            Some(called) => called.configured(graph_def, config).with_context(|| self.name.clone())?.into(),
+            Some(called) => {
+                let configured = called.configured(graph_def, config, self.sets_count);
+                configured.with_context(|| self.name.clone())?.into()
+            }
             None => graph_def.into(),
         })
     }
@@ -178,7 +198,7 @@ fn parallelize(
     Ok(found)
 }
 
-/// What reads the variables that the file lists and all workers are given.
+/// What reads the variables that the file lists and all workers are given; `graph` is the file's top level.
 fn common(graph: &Graph, recipe: &Recipe) -> Vec<String> {
     let is_read = |node: &NodeId| {
         let name = graph.name(*node);

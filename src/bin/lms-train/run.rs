@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use tf_lms::cli::Failure;
+use tf_lms::plan::{SET_COUNT, WORKERS};
 use tf_lms::proto::tensorflow::RunMetadata;
 use tf_lms::runtime::{Feed, Session, SessionError, Step, Tensor};
 use tf_lms::train::{Counters, HostMemory, Initial, OutOfMemory, SoftGpu, TrainRun, digest};
@@ -144,7 +145,7 @@ pub fn train_into(
     let graph_def = job.configured(graph_def, &setup.config)?;
     let part = args.cluster.part().of(&graph_def, &job.recipe.iterators);
     let graph_def = part.with_context(|| job.name.clone())?.map_or(graph_def, Cow::Owned);
-    let session = setup.session(&graph_def).with_context(|| job.name.clone())?;
+    let session = setup.session(&graph_def, job.sets_count).with_context(|| job.name.clone())?;
     drop(graph_def);
     initialize(&context, &session)?;
     if wishes.variables {
@@ -204,6 +205,12 @@ pub fn initialize(context: &Context, session: &Session) -> anyhow::Result<()> {
     }
     let tables: Vec<&str> = recipe.table_init_ops.iter().map(String::as_str).collect();
     run(&tables)?;
+    if job.sets_count {
+        let others = args.cluster.found.as_ref();
+        let count =
+            Tensor::of(&[], &[others.map_or(1, |cluster| cluster.len()) as i32]).map_err(SessionError::from);
+        count.and_then(|count| session.run(&[(WORKERS, &count)], &[], &[SET_COUNT])).map_err(explain)?;
+    }
     match &context.setup.workers {
         Some(workers) => workers
             .begin(session)

@@ -52,11 +52,17 @@ impl Setup {
         Ok(setup)
     }
 
-    /// A session for a graph: on this worker's server, if there are others.
-    pub fn session(&self, graph_def: &[u8]) -> anyhow::Result<Session> {
+    /// A session for a graph: on this worker's server, if there are others. `calls_collectives` is for a graph of which functions reduce:
+    /// TensorFlow looks for collectives in the graph alone, so what it calls must be a part of it.
+    pub fn session(&self, graph_def: &[u8], calls_collectives: bool) -> anyhow::Result<Session> {
+        let mut config = self.config.clone();
+        if calls_collectives {
+            let options = config.graph_options.get_or_insert_default();
+            options.optimizer_options.get_or_insert_default().do_function_inlining = true;
+        }
         match &self.workers {
-            Some(workers) => workers.session(self.tensorflow, graph_def, &self.config),
-            None => Ok(Session::new(self.tensorflow, graph_def, &self.config)?),
+            Some(workers) => workers.session(self.tensorflow, graph_def, &config),
+            None => Ok(Session::new(self.tensorflow, graph_def, &config)?),
         }
     }
 
@@ -65,7 +71,7 @@ impl Setup {
         if !matches!(args.device, DeviceChoice::Gpu { .. }) {
             return Ok(());
         }
-        let devices = self.session(&[])?.devices()?;
+        let devices = self.session(&[], false)?.devices()?;
         if !devices.iter().any(|device| device.device_type == "GPU") {
             bail!(
                 "TensorFlow {} finds no GPU; --device soft runs on a software GPU",

@@ -123,8 +123,38 @@ fn a_reduce_under_a_condition() {
         node(meta, "chosen").input[0] = "h".to_string();
         node(meta, "lms/parallel/1/mean").input[0] = "chosen:1".to_string();
         node(meta, "update_w").input[2] = "lms/parallel/1/mean".to_string();
+        meta.graph_def.as_mut().unwrap().node.retain(|node| node.name != "lms/parallel/1/back");
     });
     assert_eq!(found, [ViolationKind::ConditionalReduce]);
+}
+
+/// A `Switch` reads the mean by way of an op that is where the worker's own tensor is.
+#[test]
+fn a_mean_for_a_choice_comes_to_where_its_tensor_is() {
+    for (bucket, back, mean) in [
+        (ALONE, "lms/parallel/1/back", "lms/parallel/1/mean"),
+        (TOGETHER, "lms/parallel/0/back/1", "lms/parallel/0/out/1"),
+    ] {
+        let mut meta = parallel(&original(), bucket);
+        assert_eq!(node(&mut meta, "chosen").input[0], back);
+        assert_eq!(node(&mut meta, back).input, [mean]);
+        let other = kinds(bucket, |meta| node(meta, back).input[0] = "lms/parallel/0/mean/key".to_string());
+        assert!(other.contains(&ViolationKind::AddedInputs), "{other:?}");
+        let elsewhere = kinds(bucket, |meta| node(meta, back).device = "/device:CPU:0".to_string());
+        assert!(elsewhere.contains(&ViolationKind::AddedDevice), "{elsewhere:?}");
+        let apart = kinds(bucket, |meta| drop(node(meta, back).attr.remove("_class")));
+        assert!(apart.contains(&ViolationKind::AddedOp), "{apart:?}");
+    }
+}
+
+#[test]
+fn a_count_in_a_graph_that_is_no_function() {
+    let mut meta = parallel(&original(), ALONE);
+    let mut count = node(&mut meta, "lms/parallel/rank").clone();
+    count.name = "lms/parallel/count".to_string();
+    meta.graph_def.as_mut().unwrap().node.push(count);
+    let error = verify(&original(), &meta).expect_err("a change that must be refused");
+    assert_eq!(error.violations[0].kind, ViolationKind::UnknownAddedOp);
 }
 
 #[test]

@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::super::graph::{Graph, NONE, NodeId, Tensor};
 use super::super::names::{Input, number};
 use super::super::report::{Report, ViolationKind};
+use super::Place;
 use crate::dtype::DataType;
-use crate::format::Nodes;
-use crate::proto::tensorflow::attr_value::Value;
+use crate::format::{Model, Nodes};
+use crate::proto::tensorflow::attr_value::{ListValue, Value};
 use crate::proto::tensorflow::{AttrValue, TensorProto};
 
 /// Where the names of all that serves several workers begin.
@@ -20,6 +21,8 @@ pub(super) const PREFIX: &str = "lms/parallel/";
 const WORKERS: &str = "lms/parallel/workers";
 const RANK: &str = "lms/parallel/rank";
 pub(super) const BROADCAST: &str = "lms/parallel/broadcast";
+/// The variable with the number of workers, where the step is a function; also the name by which it is shared.
+const COUNT: &str = "lms/parallel/count";
 
 /// An op that all workers run together.
 #[derive(Debug, Clone, Copy)]
@@ -50,15 +53,25 @@ pub(super) struct Expected {
 pub(super) struct Former<'g, 'a> {
     pub graph: &'g Graph<'a>,
     report: &'g mut Report,
+    place: Place,
     formed: Formed,
     keys: HashMap<(i64, i64), NodeId>,
 }
 
 /// Looks at all that was added, and at all inputs of original nodes.
-pub(super) fn check(graph: &Graph<'_>, original: Nodes<'_>, pairs: &[NodeId], report: &mut Report) -> Formed {
-    let mut former = Former { graph, report, formed: Formed::default(), keys: HashMap::new() };
-    for node in graph.ids().filter(|&node| pairs[node as usize] == NONE) {
-        former.added(node);
+pub(super) fn check(
+    graph: &Graph<'_>,
+    original: Nodes<'_>,
+    pairs: &[NodeId],
+    place: Place,
+    report: &mut Report,
+) -> Formed {
+    let mut former = Former { graph, report, place, formed: Formed::default(), keys: HashMap::new() };
+    for node in graph.ids() {
+        match pairs[node as usize] == NONE {
+            true => former.added(node),
+            false => former.shares_nothing(node),
+        }
     }
     let Former { formed, report, .. } = former;
     inputs(graph, original, pairs, &formed, report);
@@ -178,8 +191,20 @@ impl Former<'_, '_> {
         let Some(rest) = name.strip_prefix(PREFIX) else {
             return self.wrong(node, ViolationKind::UnknownAddedOp, "a name under lms/parallel/");
         };
+        let of_step = rest.split_once('/').is_some_and(|(scope, _)| number(scope).is_some());
+        let has_place = match self.place {
+            Place::Graph => !matches!(rest, "count" | "set_count"),
+            Place::Function => of_step || matches!(rest, "workers" | "count" | "hosts" | "gpus"),
+            Place::AroundFunction => !of_step,
+        };
+        if !has_place {
+            return self.wrong(node, ViolationKind::UnknownAddedOp, "an op that belongs into this graph");
+        }
         match rest {
+            "workers" if self.place == Place::Function => self.reads_count(node),
             "workers" | "rank" => self.placeholder(node),
+            "count" => self.count(node),
+            "set_count" => self.set_count(node),
             "hosts" | "gpus" | "zero" => {
                 self.constant(node);
             }
@@ -209,6 +234,53 @@ impl Former<'_, '_> {
         self.is(node, &Expected { op: "Placeholder", attrs, free: &[] });
         self.no_inputs(node);
         self.on_host(node);
+    }
+
+    /// The variable with the number of workers, by the one name that all share.
+    fn count(&mut self, node: NodeId) {
+        let attrs = vec![
+            ("dtype", kind(DataType::INT32)),
+            ("shape", Value::Shape(Default::default())),
+            ("container", text("")),
+            ("shared_name", text(COUNT)),
+        ];
+        self.is(node, &Expected { op: "VarHandleOp", attrs, free: &[] });
+        self.no_inputs(node);
+        self.on_host(node);
+    }
+
+    fn reads_count(&mut self, node: NodeId) {
+        let attrs = vec![("dtype", kind(DataType::INT32))];
+        self.is(node, &Expected { op: "ReadVariableOp", attrs, free: &[] });
+        self.reads(node, &[self.output(COUNT)]);
+        self.no_controls(node);
+        self.on_host(node);
+    }
+
+    fn set_count(&mut self, node: NodeId) {
+        let attrs = vec![("dtype", kind(DataType::INT32)), ("validate_shape", Value::B(false))];
+        self.is(node, &Expected { op: "AssignVariableOp", attrs, free: &[] });
+        self.reads(node, &[self.output(COUNT), self.output(WORKERS)]);
+        self.no_controls(node);
+        self.on_host(node);
+    }
+
+    fn no_controls(&mut self, node: NodeId) {
+        if !self.graph.control(node).is_empty() {
+            self.wrong(node, ViolationKind::AddedInputs, "no control inputs");
+        }
+    }
+
+    /// An original op that named the variable with the number of workers could change it.
+    fn shares_nothing(&mut self, node: NodeId) {
+        let shared = self.graph.nodes.attr(node as usize, "shared_name").and_then(|name| name.value);
+        if shared == Some(text(COUNT)) {
+            self.wrong(
+                node,
+                ViolationKind::UnknownAddedOp,
+                "no original op to be called as one that was added",
+            );
+        }
     }
 
     fn no_inputs(&mut self, node: NodeId) {
@@ -385,8 +457,9 @@ impl Former<'_, '_> {
         let device = self.graph.nodes.device(node as usize);
         let owner = ["mean", "rows"].iter().find_map(|what| self.named(&under(what)));
         if owner.is_none_or(|owner| self.graph.nodes.device(owner as usize) != device)
-            && !matches!(what, "flat" | "axis" | "sizes")
+            && !matches!(what, "flat" | "axis" | "sizes" | "back")
             && !what.starts_with("shape/")
+            && !what.starts_with("back/")
         {
             self.wrong(node, ViolationKind::AddedDevice, "the device of its collective");
         }
@@ -440,6 +513,8 @@ impl Former<'_, '_> {
                 self.source(node);
             }
             (_, Some(("out", k))) => self.part(node, scope, k),
+            ("back", _) => self.back(node, scope, None),
+            (_, Some(("back", k))) => self.back(node, scope, Some(k)),
             ("count", _) => {
                 let to = self.graph.nodes.attr(node as usize, "DstT").and_then(|to| to.value);
                 match to {
@@ -500,6 +575,31 @@ impl Former<'_, '_> {
         }
     }
 
+    /// A mean brought to where the tensor is that it is of.
+    fn back(&mut self, node: NodeId, scope: &str, k: Option<&str>) {
+        let under = |what: &str| format!("{PREFIX}{scope}/{what}");
+        let [mean, own] = match k {
+            None => ["mean", "mean"].map(under),
+            Some(k) => ["out", "in"].map(|what| under(&format!("{what}/{k}"))),
+        };
+        let source = self.named(&own).and_then(|own| self.source(own));
+        let (Some(source), true) = (source, self.named(&under("joined")).is_some() == k.is_some()) else {
+            return self.wrong(node, ViolationKind::AddedInputs, "a mean of the original graph");
+        };
+        let device = self.graph.nodes.device(source.node as usize);
+        let beside = format!("loc:@{}", self.graph.name(source.node)).into_bytes();
+        let beside = Value::List(ListValue { s: vec![beside], ..ListValue::default() });
+        let attrs = if device.is_empty() { vec![("_class", beside)] } else { Vec::new() };
+        self.is(node, &Expected { op: "Identity", attrs, free: &["T"] });
+        self.no_controls(node);
+        if self.graph.nodes.device(node as usize) != device {
+            self.wrong(node, ViolationKind::AddedDevice, "the device of the tensor that it is of");
+        }
+        if self.reads(node, &[self.output(&mean)]) {
+            self.formed.reduced.insert(Self::first_output(node), source);
+        }
+    }
+
     /// A part of a mean has the size and the shape of the tensor that it is of.
     fn part(&mut self, node: NodeId, scope: &str, k: &str) {
         let under = |what: &str| format!("{PREFIX}{scope}/{what}");
@@ -547,6 +647,24 @@ impl Former<'_, '_> {
             _ => None,
         }
     }
+}
+
+/// The group and the key of each collective of a graph of which the form is shown, with its name.
+pub(in super::super) fn keys(model: &Model) -> Vec<((i64, i64), String)> {
+    let nodes = model.nodes();
+    let places: HashMap<&str, usize> = (0..nodes.len()).map(|node| (nodes.name(node), node)).collect();
+    let number = |name: &str| match nodes.attr(*places.get(name)?, "value")?.value? {
+        Value::Tensor(tensor) => numbers(&tensor)?.first().copied(),
+        _ => None,
+    };
+    let is_together =
+        |&node: &usize| nodes.name(node).starts_with(PREFIX) && nodes.op(node).starts_with("Collective");
+    let key = |node: usize| {
+        let name = nodes.name(node);
+        let group = nodes.inputs(node).nth(2)?;
+        Some(((number(group)?, number(&format!("{name}/key"))?), name.to_string()))
+    };
+    (0..nodes.len()).filter(is_together).filter_map(key).collect()
 }
 
 /// The whole numbers of a tensor, if it has some.

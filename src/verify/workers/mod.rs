@@ -15,6 +15,9 @@
 //! * no mean is taken of what was clipped, scaled by a factor that depends on gradients, or added up by rows (`late`);
 //! * a reader of a ref variable that a reduce delays is still on its side of each update (`ref_order`, the rule for swaps).
 //!
+//! Where the step is a function, its body is shown so, and the top level around it, where the broadcast is, by the rules of form and order;
+//! keys are compared across the two. The function reads the number of workers from a variable of a name of its own.
+//!
 //! A placeholder for a single number is a setting, which all workers must be fed alike. That a loss is a mean over examples, and not a
 //! sum, nobody can see in a graph.
 
@@ -36,7 +39,19 @@ use super::{CheckOptions, acyclic, op_facts, ref_order, same_nodes};
 use crate::format::{Model, Nodes};
 use crate::ops::OpRegistry;
 
+pub(super) use form::keys;
 pub(super) use witness::without_swaps;
+
+/// Which part of a training a graph is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// All of it.
+    Graph,
+    /// A function, which is a step.
+    Function,
+    /// What is around that function: the file's top level.
+    AroundFunction,
+}
 
 /// Whether a graph has something for several workers.
 pub(super) fn is_for_workers(nodes: Nodes<'_>) -> bool {
@@ -49,6 +64,7 @@ pub(super) fn check(
     parallel: &Model,
     ops: &OpRegistry,
     options: &CheckOptions,
+    place: Place,
 ) -> Result<Verified, VerifyError> {
     let mut report = Report::default();
     let (before, after) = (original.nodes(), parallel.nodes());
@@ -63,7 +79,7 @@ pub(super) fn check(
     let graph = Graph::new(before, after, &pairs, table, &mut report);
     report.stop()?;
 
-    let formed = form::check(&graph, before, &pairs, &mut report);
+    let formed = form::check(&graph, before, &pairs, place, &mut report);
     let Some(order) = acyclic::order(&graph, &mut report) else {
         return Err(report.into_error());
     };
@@ -71,7 +87,7 @@ pub(super) fn check(
 
     let frames = Frames::new(&graph, &order);
     let steps = Steps::find(original, &options.train_ops, &graph, &mut report);
-    if steps.any.is_none() {
+    if steps.any.is_none() && place != Place::AroundFunction {
         report.add(ViolationKind::LocalUpdate, || {
             let expected = "a train op, so that it is known what a step applies";
             ([], expected.to_string(), "none: give --train-op".to_string())
