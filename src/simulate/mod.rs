@@ -6,12 +6,14 @@
 mod builder;
 mod by_levels;
 mod constants;
+mod copied_reads;
 mod executor;
 mod floors;
 mod initial;
 mod late;
 mod liveness;
 mod loops;
+mod memory;
 mod outcome;
 mod outline;
 mod persistent;
@@ -23,6 +25,7 @@ pub use executor::simulate;
 pub use floors::{Floors, floors};
 pub use liveness::Liveness;
 pub use loops::{LoopTimes, UnknownIterations};
+pub use memory::Allocator;
 pub use outcome::{GpuOutcome, Holder, NoObserver, Observer, OutOfMemory, Outcome, Piece};
 pub use outline::{OpCost, Outline, UnknownSizes, Unpredictable};
 pub use pool::{CHUNK_BYTES, Chunk, Pool, in_chunks};
@@ -40,6 +43,8 @@ pub struct Machine {
     pub memory: Vec<u64>,
     /// What the GPUs really have, if `memory` is only what a plan may count on; else the same.
     pub whole_memory: Vec<u64>,
+    /// Who hands it out.
+    pub allocator: Allocator,
     /// What the host needs to launch an op.
     pub host_op_seconds: f64,
     /// Rate of copies to the host.
@@ -85,6 +90,7 @@ impl Machine {
         Machine {
             whole_memory: memory.clone(),
             memory,
+            allocator: Allocator::default(),
             host_op_seconds: if profile.synchronous_kernels {
                 HOST_OP_SECONDS
             } else {
@@ -106,6 +112,7 @@ impl Machine {
         Machine {
             memory: Vec::new(),
             whole_memory: Vec::new(),
+            allocator: Allocator::default(),
             host_op_seconds: 0.0,
             out_bytes_per_second: f64::INFINITY,
             in_bytes_per_second: f64::INFINITY,
@@ -120,6 +127,11 @@ impl Machine {
     /// The same with another memory.
     pub fn with_memory(&self, memory: Vec<u64>) -> Machine {
         Machine { whole_memory: memory.clone(), memory, ..self.clone() }
+    }
+
+    /// The same with memory that another allocator hands out.
+    pub fn with_allocator(self, allocator: Allocator) -> Machine {
+        Machine { allocator, ..self }
     }
 
     /// The same if the GPUs have more than a plan may count on.

@@ -4,7 +4,8 @@
 //! leave (`evict`) and come back by a copy, as late as the link allows (`returns`), or by a second run of the op that made them
 //! where that is cheaper (`recompute`, `recipe`). Edges between ops keep the runtime to the order (`orders`). What turns out not to
 //! have to leave stays (`improve`), and what is decided of single buffers is changed by chance as long as there is effort left
-//! (`decisions`, `climb`). Where the allocator finds no room though the bytes would do, a hole is made (`holes`). What several workers' gradients
+//! (`decisions`, `climb`). Where the allocator finds no room though the bytes would do, a hole is made (`holes`); where
+//! the allocator does not wait for copies, ops do (`awaited`). What several workers' gradients
 //! come to is held back for plans that know no budget (`held_back`).
 //!
 //! Why places of the order and not times: an op takes its memory when the host launches it, and the host launches in order. What a
@@ -13,6 +14,7 @@
 //! plan within the limit at each place is within it at each time; only the allocator's fragmentation comes on top, and the
 //! simulator has the last word on that.
 
+mod awaited;
 mod climb;
 mod course;
 mod decisions;

@@ -11,10 +11,10 @@ use super::recompute::Rule;
 use super::residence::Residence;
 use super::schedule::Order;
 use super::updates::Updates;
-use super::{Parameters, late, orders, recompute, returns, write};
+use super::{Parameters, awaited, late, orders, recompute, returns, write};
 use crate::graph::NodeId;
 use crate::plan::{Draft, tflms};
-use crate::simulate::{Origin, OutOfMemory, Program};
+use crate::simulate::{Allocator, Origin, OutOfMemory, Program};
 use crate::tune::Judge;
 
 /// Buffers of less than this part of the budget stay.
@@ -116,6 +116,9 @@ impl<'a> Planner<'a> {
         returns::place_triggers(&mut residence, machine, &with_early, decisions);
         let mut draft = write::draft(&residence);
         draft.orders.extend(orders::orders(&self.course, &self.holds));
+        if machine.allocator == Allocator::Async {
+            awaited::wait_for_copies(&residence, &budgets, &mut draft);
+        }
         draft.initial_values = self.course.outline.initial_values().to_vec();
         draft.host_ops = self.course.outline.host_ops().to_vec();
         Some((draft, residence))
