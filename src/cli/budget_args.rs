@@ -5,11 +5,13 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::{Failure, StrategyArgs, TflmsArgs, nvml, parse_size};
 use crate::cost::DeviceProfile;
 use crate::pipeline::{self, Budget, DEFAULT_PROFILE, Error};
 use crate::plan::{Analysis, Plan};
+use crate::simulate::Allocator;
 use crate::tune::Setup;
 
 /// Who gives fewer bytes than this without a unit, forgot the unit.
@@ -33,6 +35,11 @@ pub struct BudgetArgs {
     #[arg(long, value_name = "RATIO", value_parser = parse_ratio)]
     pub memory_ratio: Option<f64>,
 
+    /// Who hands it out: TensorFlow's own allocator, which needs memory in one piece, or CUDA's (TF_GPU_ALLOCATOR=cuda_malloc_async),
+    /// which does not; the software GPU has the latter with --exact-memory
+    #[arg(long, value_name = "NAME", value_parser = allocators(), default_value = Allocator::BestFit.name())]
+    pub allocator: Allocator,
+
     /// The kind of GPU: v100-pcie3, v100-nvlink2, a100, h100, h200, gh200, soft, or a JSON file
     #[arg(long, value_name = "NAME|FILE")]
     pub device_profile: Option<String>,
@@ -44,6 +51,12 @@ pub struct BudgetArgs {
     /// How to find a plan for it.
     #[command(flatten)]
     pub strategy: StrategyArgs,
+}
+
+/// The names of allocators, each with what it does.
+fn allocators() -> impl TypedValueParser<Value = Allocator> {
+    let value = |allocator: Allocator| PossibleValue::new(allocator.name()).help(allocator.about());
+    PossibleValuesParser::new(Allocator::ALL.map(value)).try_map(|name| name.parse::<Allocator>())
 }
 
 /// The memory of a GPU.
@@ -167,6 +180,7 @@ impl BudgetArgs {
         self.strategy.own.check(self.strategy.chosen())?;
         Ok(Budget {
             memory_ratio: self.memory_ratio,
+            allocator: self.allocator,
             op_times: self.op_times.as_deref().map(pipeline::measured_times).transpose()?,
             strategy: self.strategy.choice(),
             settings: self.strategy.settings(),

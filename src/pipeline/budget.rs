@@ -8,7 +8,7 @@ use crate::cost::{DeviceProfile, MeasuredTimes};
 use crate::graph::Device;
 use crate::plan::Analysis;
 use crate::plan::tflms::Parameters;
-use crate::simulate::Machine;
+use crate::simulate::{Allocator, Machine};
 use crate::tune::planned::Settings;
 use crate::tune::{
     Description, Entry, Progress, Setup, Strategy, StrategyError, UnknownStep, accuracy, automatic, entry,
@@ -27,6 +27,8 @@ pub struct Budget {
     pub memory_bytes: Vec<u64>,
     /// The part of it that a plan may count on, above 0, at most 1; none: what the measured error of predictions leaves.
     pub memory_ratio: Option<f64>,
+    /// Who hands it out.
+    pub allocator: Allocator,
     /// What the GPUs can do.
     pub profile: DeviceProfile,
     /// Times of ops that were measured, which count before the profile's; with the name of their file.
@@ -74,6 +76,7 @@ impl Budget {
         Budget {
             memory_bytes,
             memory_ratio: None,
+            allocator: Allocator::default(),
             profile,
             op_times: None,
             strategy: StrategyChoice::default(),
@@ -111,7 +114,9 @@ impl Budget {
             return Err(Error::NoMemory);
         }
         let usable = self.memory_bytes.iter().map(|&bytes| self.usable_bytes(bytes)).collect();
-        Ok(Machine::new(&self.profile, gpus, usable).with_whole_memory(self.memory_bytes.clone()))
+        Ok(Machine::new(&self.profile, gpus, usable)
+            .with_whole_memory(self.memory_bytes.clone())
+            .with_allocator(self.allocator))
     }
 
     /// The strategy that plans for a graph.

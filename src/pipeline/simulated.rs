@@ -83,7 +83,8 @@ impl<'a> Simulated<'a> {
     /// If the strategy cannot plan for this graph.
     pub fn least_memory(&self, outline: &Outline, budget: &Budget) -> Result<Option<u64>, Error> {
         let mut strategy: Box<dyn Strategy> = budget.strategy(self.analysis)?;
-        let machine = Machine::new(&self.profile, self.placement.gpus().len(), Vec::new());
+        let gpus = self.placement.gpus().len();
+        let machine = Machine::new(&self.profile, gpus, Vec::new()).with_allocator(budget.allocator);
         let least = least_budget(outline, &machine, &mut *strategy, |bytes| budget.memory_for(bytes))?;
         Ok(least.map(|bytes| budget.memory_for(bytes)))
     }

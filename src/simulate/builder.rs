@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap as HashMap;
 
 use super::outline::{Outline, output_bytes};
 use super::pool::in_chunks;
-use super::program::{Buffer, NONE, Op, Origin, Program, Tensor, buffer};
+use super::program::{Buffer, NONE, Op, Origin, Program, Tensor};
 use crate::dtype::DataType;
 use crate::graph::{NodeId, Rows, TensorId};
 use crate::order::Place;
@@ -38,7 +38,7 @@ impl Runs {
 
 /// Adds an entry that runs an op of the graph, with its outputs.
 fn add_run(outline: &Outline, node: NodeId, origin: Origin, ops: &mut Vec<Op>, tensors: &mut Vec<Tensor>) {
-    let Analysis { graph, sizes, .. } = outline.analysis;
+    let graph = outline.analysis.graph;
     let place = outline.placement.op(node);
     let number = outline.place_of[node.index()] as usize;
     let first_tensor = tensors.len() as u32;
@@ -49,7 +49,7 @@ fn add_run(outline: &Outline, node: NodeId, origin: Origin, ops: &mut Vec<Op>, t
             // A copy of it goes in each iteration.
             content_bytes: content_bytes.saturating_mul(outline.loops.times(node)),
             place: outline.placement.output(tensor),
-            buffer: buffer(graph, sizes, node, tensor),
+            buffer: outline.buffer(node, tensor),
             uses: 0,
         });
     }

@@ -13,10 +13,11 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use super::buffers::BufferTracker;
+use super::memory::{Held, Memory};
 use super::outcome::{GpuOutcome, Holder, NoObserver, Observer, OutOfMemory, Outcome, Piece};
-use super::pool::{Chunk, Pool};
+use super::pool::Chunk;
 use super::program::{Op, Origin, Program};
-use super::{Machine, Scenario};
+use super::{Allocator, Machine, Scenario};
 use crate::order::Place;
 
 /// Runs a step: one of those behind the first, which is gone through before where memory is limited, as it decides what lies where.
@@ -45,7 +46,7 @@ pub fn simulate_in(
 ) -> Result<Outcome, OutOfMemory> {
     let ground = Ground { program, machine: &scenario.machine(machine), scenario };
     let mut memories = ground.initial_memories()?;
-    if memories.iter().any(|memory| matches!(memory, Memory::Pool(_))) && !program.initial.late.is_empty() {
+    if memories.iter().any(Memory::is_limited) && !program.initial.late.is_empty() {
         memories = ground.run(memories, true, &mut NoObserver)?.into_memories();
     }
     Ok(ground.run(memories, false, observer)?.outcome())
@@ -89,34 +90,18 @@ impl<'a> Ground<'a> {
         let mut memories = Vec::with_capacity(self.program.persistent.len());
         for (gpu, sizes) in self.program.persistent.iter().enumerate() {
             let Some(limit) = self.machine.memory_bytes(gpu) else {
-                memories.push(Memory::Counted(sizes.iter().sum()));
+                memories.push(Memory::Counted { used_bytes: sizes.iter().sum(), limit_bytes: None });
                 continue;
             };
-            let mut pool = Pool::new(limit);
-            if let Err(wanted_bytes) = self.program.initial.fill(gpu, &mut pool, self.scenario.holes) {
-                let used_bytes = pool.used_bytes();
+            let mut memory = Memory::new(self.machine.allocator, limit);
+            if let Err(wanted_bytes) = self.program.initial.fill(gpu, &mut memory, self.scenario.holes) {
+                let used_bytes = memory.used_bytes();
                 return Err(OutOfMemory { gpu, op: None, wanted_bytes, used_bytes, pieces: Vec::new() });
             }
-            memories.push(Memory::Pool(pool));
+            memories.push(memory);
         }
         Ok(memories)
     }
-}
-
-/// What memory a GPU has.
-enum Memory {
-    /// So much, in one pool.
-    Pool(Pool),
-    /// Without end: only counted.
-    Counted(u64),
-}
-
-/// Where a buffer is.
-#[derive(Clone, Copy)]
-enum Held {
-    Nowhere,
-    Counted,
-    Chunk(Chunk),
 }
 
 struct Gpu {
@@ -183,9 +168,9 @@ impl<'a, O: Observer> Run<'a, O> {
         for (number, memory) in memories.into_iter().enumerate() {
             let outcome = GpuOutcome::default();
             let mut gpu = Gpu { memory, compute: 0.0, out: 0.0, into: 0.0, outcome };
-            gpu.outcome.persistent_bytes = gpu.used_bytes();
-            gpu.outcome.peak_bytes = gpu.used_bytes();
-            observer.memory(0.0, Place::Gpu(number as u16), gpu.used_bytes());
+            gpu.outcome.persistent_bytes = gpu.memory.used_bytes();
+            gpu.outcome.peak_bytes = gpu.memory.used_bytes();
+            observer.memory(0.0, Place::Gpu(number as u16), gpu.memory.used_bytes());
             gpus.push(gpu);
         }
         let tensors = program.tensors.len();
@@ -474,10 +459,11 @@ impl<'a, O: Observer> Run<'a, O> {
             return Ok(Held::Counted);
         };
         let number = usize::from(number);
+        let mut was_computed = false;
         loop {
             let gpu = &mut self.gpus[number];
-            if let Some(held) = gpu.allocate(bytes) {
-                let used = gpu.used_bytes();
+            if let Some(held) = gpu.memory.allocate(bytes) {
+                let used = gpu.memory.used_bytes();
                 if used > gpu.outcome.peak_bytes {
                     gpu.outcome.peak_bytes = used;
                     gpu.outcome.peak_op = Some(op);
@@ -487,12 +473,20 @@ impl<'a, O: Observer> Run<'a, O> {
                 return Ok(held);
             }
             let waited_from = self.host_seconds;
-            if !self.complete_next() {
+            let goes_on = match self.machine.allocator {
+                Allocator::BestFit => self.complete_next(),
+                Allocator::Async => {
+                    self.complete_until(self.host_seconds.max(self.gpus[number].compute));
+                    self.host_seconds = self.host_seconds.max(self.gpus[number].compute);
+                    !std::mem::replace(&mut was_computed, true)
+                }
+            };
+            if !goes_on {
                 return Err(OutOfMemory {
                     gpu: number,
                     op: Some(op),
                     wanted_bytes: bytes,
-                    used_bytes: self.gpus[number].used_bytes(),
+                    used_bytes: self.gpus[number].memory.used_bytes(),
                     pieces: self.pieces(number),
                 });
             }
@@ -526,12 +520,8 @@ impl<'a, O: Observer> Run<'a, O> {
             }
             Place::Gpu(number) => {
                 let gpu = &mut self.gpus[usize::from(number)];
-                match (&mut gpu.memory, held) {
-                    (Memory::Pool(pool), Held::Chunk(chunk)) => pool.free(chunk),
-                    (Memory::Counted(used), Held::Counted) => *used -= bytes,
-                    _ => {}
-                }
-                gpu.used_bytes()
+                gpu.memory.free(held, bytes);
+                gpu.memory.used_bytes()
             }
         };
         self.observer.memory(self.host_seconds, place, used);
@@ -554,25 +544,6 @@ impl Meeting {
         match (op.is_copy, op.from, op.to) {
             (true, Place::Gpu(_), Place::Host) if machine.one_thread => Meeting::Neither,
             _ => Meeting::Expected,
-        }
-    }
-}
-
-impl Gpu {
-    fn allocate(&mut self, bytes: u64) -> Option<Held> {
-        match &mut self.memory {
-            Memory::Pool(pool) => pool.allocate(bytes).map(Held::Chunk),
-            Memory::Counted(used) => {
-                *used += bytes;
-                Some(Held::Counted)
-            }
-        }
-    }
-
-    fn used_bytes(&self) -> u64 {
-        match &self.memory {
-            Memory::Pool(pool) => pool.used_bytes(),
-            Memory::Counted(used) => *used,
         }
     }
 }

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
+use super::memory::{Held, Memory};
 use super::persistent::{Persistent, updates};
-use super::pool::{CHUNK_BYTES, Chunk, Pool};
+use super::pool::CHUNK_BYTES;
 use super::{Holes, Machine, Observer, OpCost, Outline, Program, simulate};
 use crate::graph::{Graph, NodeId, TensorId};
 use crate::ops::Fact;
@@ -42,30 +43,30 @@ pub(super) struct Initial {
 }
 
 impl Initial {
-    /// Does to a GPU's pool what is done before the first step; if there is not enough of it, the error is the bytes that found no room.
-    pub fn fill(&self, gpu: usize, pool: &mut Pool, holes: Holes) -> Result<(), u64> {
+    /// Does to a GPU's memory what is done before the first step; if there is not enough of it, the error is the bytes that found no room.
+    pub fn fill(&self, gpu: usize, memory: &mut Memory, holes: Holes) -> Result<(), u64> {
         let events = self.events.get(gpu).map_or(&[][..], |events| events);
         let goes: HashSet<u32> = match holes {
             Holes::OfInitializer => HashSet::default(),
             Holes::None | Holes::Small => events.iter().filter_map(PoolEvent::given).collect(),
         };
-        let mut held: HashMap<u32, Chunk> = HashMap::default();
+        let mut held: HashMap<u32, (Held, u64)> = HashMap::default();
         let mut between = Vec::new();
         for &event in events {
             match event {
                 PoolEvent::Take(number, _) if goes.contains(&number) => {}
                 PoolEvent::Take(number, bytes) => {
-                    held.insert(number, pool.allocate(bytes).ok_or(bytes)?);
+                    held.insert(number, (memory.allocate(bytes).ok_or(bytes)?, bytes));
                     if holes == Holes::Small && between.len() < SMALL_HOLES {
-                        between.extend(pool.allocate(CHUNK_BYTES));
+                        between.extend(memory.allocate(CHUNK_BYTES));
                     }
                 }
                 PoolEvent::Give(number) => {
-                    held.remove(&number).into_iter().for_each(|chunk| pool.free(chunk));
+                    held.remove(&number).into_iter().for_each(|(held, bytes)| memory.free(held, bytes));
                 }
             }
         }
-        between.into_iter().for_each(|chunk| pool.free(chunk));
+        between.into_iter().for_each(|held| memory.free(held, CHUNK_BYTES));
         Ok(())
     }
 }
@@ -275,6 +276,7 @@ impl Observer for Watch<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Allocator;
     use super::*;
 
     /// The free chunks of a pool, but for the last.
@@ -282,8 +284,9 @@ mod tests {
         let take = |number, chunks: u64| PoolEvent::Take(number, chunks * CHUNK_BYTES);
         let events = vec![take(1, 4), take(2, 1), take(3, 2), PoolEvent::Give(1), take(4, 8)];
         let initial = Initial { events: vec![events], late: TakenLate::default() };
-        let mut pool = Pool::new(64 * CHUNK_BYTES);
-        initial.fill(0, &mut pool, holes).unwrap();
+        let mut memory = Memory::new(Allocator::BestFit, 64 * CHUNK_BYTES);
+        initial.fill(0, &mut memory, holes).unwrap();
+        let Memory::Pool(pool) = memory else { unreachable!("a pool was made") };
         let free = pool.chunks().filter(|(_, chunk)| chunk.is_none()).map(|(bytes, _)| bytes / CHUNK_BYTES);
         let mut free: Vec<u64> = free.collect();
         // Behind all that is taken is the rest.

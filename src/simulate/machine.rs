@@ -1,5 +1,6 @@
 //! What a step runs on.
 
+use super::Allocator;
 use crate::cost::DeviceProfile;
 
 /// A host with GPUs, as it is predicted to be; what may be otherwise in one run is a [`Scenario`](super::Scenario).
@@ -9,6 +10,8 @@ pub struct Machine {
     pub memory: Vec<u64>,
     /// What the GPUs really have, if `memory` is only what a plan may count on; else the same.
     pub whole_memory: Vec<u64>,
+    /// Who hands it out.
+    pub allocator: Allocator,
     /// What the host needs to launch an op.
     pub host_op_seconds: f64,
     /// Rate of copies to the host.
@@ -42,6 +45,7 @@ impl Machine {
         Machine {
             whole_memory: memory.clone(),
             memory,
+            allocator: Allocator::default(),
             host_op_seconds: if profile.synchronous_kernels {
                 HOST_OP_SECONDS
             } else {
@@ -62,6 +66,7 @@ impl Machine {
         Machine {
             memory: Vec::new(),
             whole_memory: Vec::new(),
+            allocator: Allocator::default(),
             host_op_seconds: 0.0,
             out_bytes_per_second: f64::INFINITY,
             in_bytes_per_second: f64::INFINITY,
@@ -75,6 +80,11 @@ impl Machine {
     /// The same with another memory.
     pub fn with_memory(&self, memory: Vec<u64>) -> Machine {
         Machine { whole_memory: memory.clone(), memory, ..self.clone() }
+    }
+
+    /// The same with memory that another allocator hands out.
+    pub fn with_allocator(self, allocator: Allocator) -> Machine {
+        Machine { allocator, ..self }
     }
 
     /// The same if the GPUs have more than a plan may count on.

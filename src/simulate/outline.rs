@@ -5,12 +5,15 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::OnceLock;
 
+use rustc_hash::FxHashSet as HashSet;
+
 use super::builder::Runs;
+use super::copied_reads::copied_reads;
 use super::initial::Beginning;
 use super::late::Late;
 use super::loops::{LoopTimes, Loops, UnknownIterations};
 use super::persistent::Persistent;
-use super::program::{NONE, buffer};
+use super::program::{Buffer, NONE, buffer};
 use super::{Liveness, constants};
 use crate::graph::{Graph, NodeId, TensorId};
 use crate::ops::Fact;
@@ -33,6 +36,8 @@ pub struct Outline<'a> {
     pub(super) place_of: Vec<u32>,
     pub(super) late: Late,
     pub(super) loops: Loops,
+    /// The reads of variables that make a tensor of their own.
+    copied_reads: HashSet<NodeId>,
     pub(super) seconds: Vec<f64>,
     pub(super) workspace_bytes: Vec<u64>,
     pub(super) persistent: Vec<Vec<u64>>,
@@ -159,6 +164,7 @@ impl<'a> Outline<'a> {
             place_of,
             late,
             loops,
+            copied_reads: copied_reads(graph, &order),
             seconds: costs.iter().map(|cost| cost.seconds).collect(),
             workspace_bytes: costs.iter().map(|cost| cost.workspace_bytes).collect(),
             order,
@@ -205,6 +211,7 @@ impl<'a> Outline<'a> {
             place_of: self.place_of.clone(),
             late: self.late.clone(),
             loops: self.loops.clone(),
+            copied_reads: self.copied_reads.clone(),
             seconds: self.seconds.clone(),
             workspace_bytes: self.workspace_bytes.clone(),
             order: self.order.clone(),
@@ -268,6 +275,14 @@ impl<'a> Outline<'a> {
                 && buffer(graph, sizes, producer, tensor).may_be_own()
         };
         sizes.bounded().iter().filter(is_kept).count()
+    }
+
+    /// The buffer of an output of an op.
+    pub(super) fn buffer(&self, node: NodeId, tensor: TensorId) -> Buffer {
+        match self.copied_reads.contains(&node) {
+            true => Buffer::Own,
+            false => buffer(self.analysis.graph, &self.analysis.sizes, node, tensor),
+        }
     }
 
     /// What certainly does not run.

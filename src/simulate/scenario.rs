@@ -97,6 +97,7 @@ impl Scenario {
         Machine {
             whole_memory: memory.clone(),
             memory,
+            allocator: machine.allocator,
             host_op_seconds: machine.host_op_seconds,
             out_bytes_per_second: machine.out_bytes_per_second / self.copy_slowness,
             in_bytes_per_second: machine.in_bytes_per_second / self.copy_slowness,

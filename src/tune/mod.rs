@@ -11,6 +11,7 @@ mod description;
 mod error;
 mod judge;
 mod least_memory;
+mod other_orders;
 mod outsiders;
 pub mod planned;
 mod progress;
@@ -26,6 +27,7 @@ pub use description::{Abilities, Description, Parameter, ParameterKind, describe
 pub use error::{StrategyError, UnknownStep};
 pub use judge::Judge;
 pub use least_memory::{LeastMemory, first_guess, least_memory};
+pub use other_orders::peak_in_other_orders;
 pub use planned::Planned;
 pub use progress::Progress;
 pub use strategies::{Entry, STRATEGIES, Setup, able, automatic, entry};
@@ -372,5 +374,10 @@ fn fits(
     if !is_careful {
         judge.trust_the_profile();
     }
-    Ok(!matches!(verdict_of(&mut judge, strategy)?, Verdict::DoesNotFit))
+    Ok(match verdict_of(&mut judge, strategy)? {
+        Verdict::Fits => true,
+        // The least of all budgets is picked as plans are that were tried by thousands: it may suffice by luck.
+        Verdict::FitsWithSwapping(found) => judge.endures_being_picked(&found.draft).is_ok(),
+        Verdict::DoesNotFit => false,
+    })
 }

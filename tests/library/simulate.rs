@@ -13,7 +13,8 @@ use tf_lms::proto::tensorflow::TensorProto;
 use tf_lms::proto::tensorflow::attr_value::{ListValue, Value};
 use tf_lms::shape::{Shapes, Sizes};
 use tf_lms::simulate::{
-    NoObserver, Observer, OpCost, Origin, Outline, Program, Scenario, floors, simulate, simulate_in,
+    Allocator, NoObserver, Observer, OpCost, Origin, Outline, Program, Scenario, floors, simulate,
+    simulate_in,
 };
 use tf_lms::tune::Judge;
 
@@ -92,6 +93,26 @@ proptest! {
                 prop_assert!(floor.memory_bytes <= before.gpus[number].peak_bytes);
                 prop_assert!(floor.memory_bytes <= after.gpus[number].peak_bytes);
                 prop_assert!(floor.step_seconds <= after.step_seconds + 1e-12);
+            }
+            Ok(())
+        })?;
+    }
+
+    /// Memory that is in no pieces suffices if it is as much as is in use at a time, whatever lies where; what is there in each step needs
+    /// room too.
+    #[test]
+    fn memory_in_no_pieces_ends_at_its_limit(seed: u64, size in 2usize..100, parameters in parameters()) {
+        with_outline(seed, size, |outline| {
+            let draft = tflms::draft(outline.analysis(), &parameters).unwrap();
+            let program = Program::new(outline, &draft);
+            let unlimited = simulate(&program, &machine(Vec::new()), &mut NoObserver).unwrap();
+            let peak = unlimited.peak_bytes();
+            let in_pages = |bytes| machine(vec![bytes]).with_allocator(Allocator::Async);
+            let within = simulate(&program, &in_pages(peak), &mut NoObserver);
+            prop_assert!(within.is_ok_and(|within| within.peak_bytes() <= peak));
+            let persistent = outline.persistent_bytes().max().unwrap_or(0);
+            if persistent > 0 {
+                prop_assert!(simulate(&program, &in_pages(persistent - 1), &mut NoObserver).is_err());
             }
             Ok(())
         })?;

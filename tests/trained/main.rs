@@ -4,6 +4,7 @@
 //!
 //! Skipped, with the reason printed, where no TensorFlow is found and `LMS_REQUIRE_TENSORFLOW` is unset.
 
+mod allocator;
 mod any_graph;
 mod prediction;
 mod same_losses;

@@ -9,6 +9,7 @@ use tf_lms::cli::{
     BudgetArgs, GraphArgs, ManualArgs, ModelArgs, ParallelArgs, StepArgs, SweepArgs, SweepSpec, TflmsArgs,
     Verbosity,
 };
+use tf_lms::simulate::Allocator;
 use tf_lms::train::{Asked, DeviceChoice, FeedSpec, GrapplerMemory};
 use tf_lms::{Error, Model, Plan};
 
@@ -226,6 +227,17 @@ impl Args {
             true => self.model.read_step(&self.graph, &self.step),
             false => self.model.read(&self.graph),
         }
+    }
+
+    /// Whether CUDA's allocator is asked for.
+    pub fn is_async(&self) -> bool {
+        self.budget.allocator == Allocator::Async
+    }
+
+    /// Whether the software GPU hands out memory tensor by tensor, as CUDA's allocator does.
+    pub fn is_exact(&self) -> bool {
+        let is_soft = matches!(self.device, DeviceChoice::Soft { .. });
+        is_soft && (self.exact_memory || self.is_async())
     }
 
     /// Whether the graph is to be rewritten.

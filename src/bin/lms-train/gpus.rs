@@ -49,7 +49,7 @@ impl Gpu {
             Some(Gpu {
                 gpu,
                 limit_bytes: total.limit_bytes,
-                peak_bytes: if args.exact_memory { Some(total.peak_bytes) } else { sampled() },
+                peak_bytes: if args.is_exact() { Some(total.peak_bytes) } else { sampled() },
                 traffic: Traffic::of(steps.last()?),
                 busy: Busy::of(&steps),
             })

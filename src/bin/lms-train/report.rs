@@ -103,7 +103,7 @@ impl Report {
         let (count, unit) = data.and_then(points).unzip();
         let gpus = Gpu::all(args, trained);
         let totals = trained.total.as_deref().unwrap_or_default();
-        let exact = totals.iter().map(|total| total.peak_bytes).max().filter(|_| args.exact_memory);
+        let exact = totals.iter().map(|total| total.peak_bytes).max().filter(|_| args.is_exact());
         let sampled = metadata.and_then(|metadata| inspect::sampled_peak(metadata, None));
         Report {
             schema: SCHEMA,

@@ -36,8 +36,10 @@ impl Setup {
             DeviceChoice::Soft { memory, rate } => {
                 let memory = memory.map(|memory| ("SOFTGPU_MEMORY", memory.to_string()));
                 let rate = rate.clone().map(|rate| ("SOFTGPU_RATE", rate));
-                let exact = args.exact_memory.then(|| ("SOFTGPU_ALLOCATOR", "exact".to_string()));
-                let settings: Vec<_> = memory.into_iter().chain(rate).chain(exact).collect();
+                let exact = args.is_exact().then(|| ("SOFTGPU_ALLOCATOR", "exact".to_string()));
+                // CUDA's allocator does not wait for copies either.
+                let no_wait = args.is_async().then(|| ("SOFTGPU_ALLOC_WAIT", "0s".to_string()));
+                let settings: Vec<_> = memory.into_iter().chain(rate).chain(exact).chain(no_wait).collect();
                 Some(SoftGpu::load(tensorflow, args.softgpu.as_deref(), &settings)?)
             }
             DeviceChoice::Cpu | DeviceChoice::Gpu { .. } => None,

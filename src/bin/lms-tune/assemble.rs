@@ -7,11 +7,14 @@ use tf_lms::order::Place;
 use tf_lms::picture::{Names, Recording};
 use tf_lms::pipeline::{Budget, Simulated, copied};
 use tf_lms::plan::Draft;
-use tf_lms::simulate::{Machine, Outline, Program};
-use tf_lms::tune::{Judge, Tuning, accuracy, step_bound};
+use tf_lms::simulate::{Allocator, Machine, Outline, Program};
+use tf_lms::tune::{Judge, Tuning, accuracy, peak_in_other_orders, step_bound};
 
 use crate::conclusion::Conclusion;
 use crate::report::{AliveTensor, DeviceReport, FloorsReport, LimitError, Report, Verdict, occupancy, peak};
+
+/// What has TensorFlow take CUDA's allocator.
+const ASYNC_VARIABLE: &str = "TF_GPU_ALLOCATOR=cuda_malloc_async";
 
 /// How many of the tensors that are alive at the peak are listed.
 const LISTED: usize = 10;
@@ -44,6 +47,7 @@ impl Facts<'_> {
         let is_of_host = |tensor| placement.output(tensor) == Place::Host;
         let devices = self.devices();
         let mut judge = Judge::new(self.outline, self.machine);
+        let allocator = self.budget.allocator;
         let least_memory_after = judge.least_memory(draft);
         let mut report = Report {
             schema: Report::schema(),
@@ -53,13 +57,16 @@ impl Facts<'_> {
             memory_ratio: memory
                 .first()
                 .map_or(1.0, |&bytes| self.budget.usable_bytes(bytes) as f64 / bytes as f64),
+            allocator: allocator.to_string(),
             device_profile: self.simulated.profile.name.clone(),
             peak_before: peak(&tuning.before),
             peak_after: peak(outcome),
+            peak_before_in_other_orders: peak_in_other_orders(self.outline, self.machine, &Draft::default()),
             least_memory_before: judge.least_memory(&Draft::default()),
             least_memory_after,
             least_memory_whenever_copies_end: judge
                 .least_memory_whenever_copies_end(draft, least_memory_after),
+            least_memory_with_async: (allocator != Allocator::Async).then(|| self.least_memory_with_async()),
             error_bound: accuracy::PEAK_ERROR,
             least_memory_error_bound: LimitError::seen(),
             swapout_bytes: devices.iter().map(|device| device.swapout_bytes).sum(),
@@ -102,6 +109,15 @@ impl Facts<'_> {
         is_planned.then(|| step_bound(self.outline, self.machine, &self.conclusion.draft)).flatten()
     }
 
+    /// The least memory that suffices for the plan with CUDA's allocator.
+    fn least_memory_with_async(&self) -> u64 {
+        let machine = self.machine.clone().with_allocator(Allocator::Async);
+        let mut judge = Judge::new(self.outline, &machine);
+        let draft = &self.conclusion.draft;
+        let least = judge.least_memory(draft);
+        judge.least_memory_whenever_copies_end(draft, least)
+    }
+
     fn devices(&self) -> Vec<DeviceReport> {
         let Facts { budget: Budget { memory_bytes: memory, .. }, tuning, .. } = *self;
         let graph = self.simulated.analysis.graph;
@@ -142,6 +158,11 @@ impl Facts<'_> {
     fn notes(&self, report: &Report) -> Vec<String> {
         let tuning = self.tuning;
         let mut notes: Vec<String> = report.host_memory_note().into_iter().collect();
+        if self.budget.allocator == Allocator::Async {
+            notes.push(format!(
+                "memory is that of CUDA's allocator: have TensorFlow take it with {ASYNC_VARIABLE}"
+            ));
+        }
         if report.is_tight {
             notes.push(
                 "it is tight: it fits only in the order and with copies as fast as predicted".to_string(),

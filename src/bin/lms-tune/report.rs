@@ -56,15 +56,21 @@ pub struct Report {
     /// Bytes of the first GPU.
     pub gpu_mem: u64,
     pub memory_ratio: f64,
+    /// Who hands the memory out.
+    pub allocator: String,
     pub device_profile: String,
     pub devices: Vec<DeviceReport>,
     pub peak_before: u64,
     pub peak_after: u64,
+    /// The most that the peak before comes to in other orders that a process may take.
+    pub peak_before_in_other_orders: u64,
     /// The least memory in which a step runs, the pool's fragmentation included.
     pub least_memory_before: u64,
     pub least_memory_after: u64,
     /// The latter also if copies are slower, faster or less even than the profile says.
     pub least_memory_whenever_copies_end: u64,
+    /// The least memory with the plan, whenever copies end, if CUDA's allocator hands it out; none if that is the one.
+    pub least_memory_with_async: Option<u64>,
     /// The worst error of a predicted peak that was seen, as a part of it.
     pub error_bound: f64,
     /// The same of a least memory.
@@ -250,7 +256,7 @@ impl Report {
         let bound = Size((device.peak_after as f64 * self.error_bound) as u64);
         match self.is_changed() {
             true => page.row("peak", format_args!("{before} before, {after} after (± {bound})")),
-            false => page.row("peak", format_args!("{before} (± {bound})")),
+            false => page.row("peak", format_args!("{before} (± {bound}){}", self.other_orders(device))),
         }
         page.part("of that persistent", Size(device.persistent_bytes));
         let when = milliseconds(device.peak_seconds);
@@ -261,15 +267,35 @@ impl Report {
         }
     }
 
+    /// What the peak of a graph as it is comes to in another order, if that is beyond the bound.
+    fn other_orders(&self, device: &DeviceReport) -> String {
+        let most = self.peak_before_in_other_orders;
+        let is_beyond = most as f64 > device.peak_after as f64 * (1.0 + self.error_bound);
+        match is_beyond && device.peak_after == self.peak_after {
+            true => format!(", up to {} in other orders", Size(most)),
+            false => String::new(),
+        }
+    }
+
     fn least_memory(&self) -> String {
         let before = Size(self.least_memory_before);
+        let with_async = self.with_async();
         if !self.is_changed() {
-            return before.to_string();
+            return format!("{before}{with_async}");
         }
         let (least, whenever) = (self.least_memory_after, self.least_memory_whenever_copies_end);
         let differs = whenever > least + least / WORTH_TELLING_PARTS;
         let whenever = differs.then(|| format!(", {} whenever copies end", Size(whenever)));
-        format!("{before} before, {} after{}", Size(least), whenever.unwrap_or_default())
+        format!("{before} before, {} after{}{with_async}", Size(least), whenever.unwrap_or_default())
+    }
+
+    /// The least memory with CUDA's allocator, if that reaches further.
+    fn with_async(&self) -> String {
+        let least =
+            if self.is_changed() { self.least_memory_whenever_copies_end } else { self.least_memory_before };
+        let reaches = |&bytes: &u64| bytes + bytes / WORTH_TELLING_PARTS < least;
+        let further = self.least_memory_with_async.filter(reaches);
+        further.map(|bytes| format!(", {} with --allocator async", Size(bytes))).unwrap_or_default()
     }
 
     fn step(&self) -> String {

@@ -9,7 +9,7 @@ use crate::order::Placement;
 use crate::picture::{Recorder, Recording};
 use crate::plan::{Analysis, Draft, tflms};
 use crate::shape::{Shapes, Sizes};
-use crate::simulate::{Machine, OpCost, Outline, Program};
+use crate::simulate::{Allocator, Machine, OpCost, Outline, Program};
 
 fn profile(synchronous: bool) -> &'static DeviceProfile {
     DeviceProfile::built_in(if synchronous { "soft" } else { "v100-pcie3" }).unwrap()
@@ -66,6 +66,7 @@ pub(super) fn with_chain<T>(
         notice_seconds: 0.0,
         one_thread: false,
         synchronous: false,
+        allocator: Allocator::default(),
     };
     let draft = draft(&outline, swapout_threshold, 0);
     let (original, planned) = (Program::new(&outline, &Draft::default()), Program::new(&outline, &draft));

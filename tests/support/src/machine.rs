@@ -1,6 +1,6 @@
 //! A machine of round numbers.
 
-use tf_lms::simulate::Machine;
+use tf_lms::simulate::{Allocator, Machine};
 
 /// One with so much memory on each GPU, or without end of it.
 pub fn machine(memory: Vec<u64>) -> Machine {
@@ -14,5 +14,6 @@ pub fn machine(memory: Vec<u64>) -> Machine {
         notice_seconds: 1e-5,
         one_thread: false,
         synchronous: false,
+        allocator: Allocator::default(),
     }
 }

@@ -3,8 +3,10 @@
 //! `residence` is a plan in the making: which buffers are absent when, and what that leaves in memory; everything here changes it.
 //! `decisions` are what is decided beforehand. `evict` repairs: it lets leave what must where memory still runs short. `holes` lets leave what
 //! lies in the allocator's way. `recompute` takes second runs for copies, by the `recipe` that says which ops run again; `returns` says when
-//! copies start, for which `pace` follows the clocks of host, GPU and link. `write` makes a plan of it.
+//! copies start, for which `pace` follows the clocks of host, GPU and link. `write` makes a plan of it; for an allocator that waits for no
+//! copies, `awaited` says which ops do.
 
+mod awaited;
 mod decisions;
 mod evict;
 mod holes;
@@ -15,6 +17,7 @@ mod residence;
 mod returns;
 mod write;
 
+pub(super) use awaited::wait_for_copies;
 pub(super) use decisions::{Decision, Decisions};
 pub(super) use evict::{Choice, evict};
 pub(super) use holes::{Gone, displaced, hole, islands};

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::starts::Parameters;
 use crate::graph::NodeId;
 use crate::plan::{Draft, tflms};
-use crate::simulate::{Origin, OutOfMemory, Program};
+use crate::simulate::{Allocator, Origin, OutOfMemory, Program};
 use crate::tune::Judge;
 use crate::tune::planned::decide::{self, Choice, Decision, Decisions, Gone, Residence, Rule};
 use crate::tune::planned::timeline::{Course, Gap, Order, Position, with_late_growth};
@@ -110,6 +110,9 @@ impl<'a> Planner<'a> {
         decide::place_triggers(&mut residence, machine, &with_early, decisions);
         let mut draft = decide::draft(&residence);
         draft.orders.extend(orders(&self.course, &self.holds));
+        if machine.allocator == Allocator::Async {
+            decide::wait_for_copies(&residence, &budgets, &mut draft);
+        }
         draft.initial_values = self.course.outline.initial_values().to_vec();
         draft.host_ops = self.course.outline.host_ops().to_vec();
         Some((draft, residence))
