@@ -6,6 +6,7 @@
 mod builder;
 mod by_levels;
 mod constants;
+mod exchanges;
 mod executor;
 mod floors;
 mod initial;
