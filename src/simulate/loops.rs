@@ -16,6 +16,7 @@ use crate::order::{Place, Placement};
 use crate::plan::Analysis;
 use crate::shape::largest_value;
 
+use super::exchanges::{Exchanges, is_off_for_good};
 use super::outline::output_bytes;
 use super::pool::{CHUNK_BYTES, in_chunks};
 use super::program::{Buffer, buffer};
@@ -194,59 +195,6 @@ impl Loops {
     pub fn taken(&self, node: NodeId) -> &[TensorId] {
         self.taken.get(&node).map_or(&[], Vec::as_slice)
     }
-}
-
-/// What loops take off for good while they add to other lists, on each GPU.
-///
-/// The loop of a gradient takes an element off each of the lists of the other loop, and puts one into its own. One grows as the others shrink,
-/// so both are never there as a whole: where at least as much goes as comes, what comes counts once beside all that is still to go.
-#[derive(Debug, Default)]
-struct Exchanges {
-    /// By the loop, how often it runs, and where: the bytes that it takes off.
-    going: HashMap<(FrameId, u64, Place), u64>,
-    /// What it adds to lists that it alone reads, and the bytes of it.
-    coming: BTreeMap<TensorId, ((FrameId, u64, Place), u64)>,
-}
-
-impl Exchanges {
-    /// Notes what a loop keeps, of which there are so many bytes in the end.
-    fn add(
-        &mut self,
-        analysis: &Analysis,
-        (frame, times): (FrameId, u64),
-        (tensor, place): (TensorId, Place),
-        bytes: u64,
-        takers: &[NodeId],
-    ) {
-        let Analysis { graph, flow, .. } = analysis;
-        let Some(&first) = takers.first() else { return };
-        let there = flow.frame(first);
-        if there == FrameId::TOP || takers.iter().any(|&taker| flow.frame(taker) != there) {
-            return;
-        }
-        if there == frame {
-            self.coming.insert(tensor, ((there, times, place), bytes));
-        } else if takers.iter().all(|&taker| is_off_for_good(op_of(graph, taker))) {
-            let going = self.going.entry((there, times, place)).or_default();
-            *going = going.saturating_add(bytes);
-        }
-    }
-
-    /// What comes as at least as much goes.
-    fn replacing(self) -> Vec<TensorId> {
-        let mut all: HashMap<(FrameId, u64, Place), u64> = HashMap::new();
-        for (key, bytes) in self.coming.values() {
-            let sum = all.entry(*key).or_default();
-            *sum = sum.saturating_add(*bytes);
-        }
-        let replaces = |key| all[key] <= self.going.get(key).copied().unwrap_or(0);
-        self.coming.iter().filter(|(_, (key, _))| replaces(key)).map(|(&tensor, _)| tensor).collect()
-    }
-}
-
-/// Whether an op takes the last element off, which then nobody has but its readers.
-fn is_off_for_good(op: Option<&str>) -> bool {
-    op.is_some_and(|op| op.starts_with("StackPop") || op == "TensorListPopBack")
 }
 
 /// The stack, list or TensorArray to which an op adds a tensor, none if it makes one of it, and that tensor.
@@ -501,7 +449,7 @@ fn body(graph: &Graph, mut tensor: TensorId) -> TensorId {
 }
 
 /// The name of a node's op; none of an argument of a function.
-fn op_of<'a>(graph: &Graph<'a>, node: NodeId) -> Option<&'a str> {
+pub(super) fn op_of<'a>(graph: &Graph<'a>, node: NodeId) -> Option<&'a str> {
     (node.index() < graph.len()).then(|| graph.op(node).name())
 }
 

@@ -8,6 +8,7 @@ mod builder;
 mod by_levels;
 mod constants;
 mod copied_reads;
+mod exchanges;
 mod executor;
 mod floors;
 mod initial;

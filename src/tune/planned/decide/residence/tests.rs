@@ -64,13 +64,13 @@ fn change(residence: &mut Residence, gaps: &[Gap], rng: &mut Rng) {
             let run = residence.run_again(run);
             residence.make_again(gap, run);
         }
-        7 => residence.take_between(place, rng.i64(..1000)),
+        7 => residence.take_between(place, rng.i64(0..1000)),
         _ => {
             let order = NodeOrder { before: node, after: node, reason: OrderReason::RefVariable };
             residence.order([order]);
         }
     }
-    residence.take(0, (place, place.plus(5)), rng.i64(..1000));
+    residence.take(0, (place, place.plus(5)), rng.i64(0..1000));
 }
 
 /// What comes to nothing leaves nothing behind, whatever was changed, and what was done in it for good is undone with it.
