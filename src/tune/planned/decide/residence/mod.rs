@@ -4,7 +4,7 @@ mod changes;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use changes::Change;
 
@@ -84,7 +84,7 @@ pub(in crate::tune::planned) struct Residence<'a> {
     /// What keeps updates of variables behind them.
     orders: Vec<NodeOrder>,
     /// What second runs right before a place take for themselves.
-    between: HashMap<Position, i64>,
+    between: BTreeMap<Position, i64>,
     /// How many attempts are under way, one in the other, and what was changed since the first of them began.
     attempts: u32,
     changes: Vec<Change>,
@@ -102,7 +102,7 @@ impl<'a> Residence<'a> {
             rooms: course.rooms.clone(),
             second_runs: Table::default(),
             orders: Vec::new(),
-            between: HashMap::new(),
+            between: BTreeMap::new(),
             attempts: 0,
             changes: Vec::new(),
         }
