@@ -82,7 +82,7 @@ fn of_a_prediction() {
         ("tune_largest", "lms-tune testdata/mnist_cnn_bN_sgd.meta --gpu-mem 256MiB --max batch"),
         (
             "tune_explain",
-            "lms-tune testdata/resnet50_2000_b1.meta --gpu-mem 4GiB --explain conv1_conv/Conv2D",
+            "lms-tune testdata/resnet50_2000_b1.meta --gpu-mem 4GiB --explain conv2_block2_out/Relu",
         ),
         (
             "tune_workers",
