@@ -227,6 +227,13 @@ impl<'a> Graph<'a> {
         &self.topological
     }
 
+    /// Goes over the graph until a pass changes nothing more, which it says; once, if there are no loops: what comes around in one is seen by
+    /// the next pass.
+    pub fn until_stable(&self, mut pass: impl FnMut() -> bool) {
+        let has_loops = self.node_ids().any(|node| self.flow(node) == Some(Flow::NextIteration));
+        while pass() && has_loops {}
+    }
+
     /// Whether an edge closes a loop: `NextIteration` to the `Merge` that heads the loop.
     pub fn is_back_edge(&self, from: NodeId, to: NodeId) -> bool {
         // A function's arguments have no op.

@@ -34,15 +34,19 @@ impl Outsiders {
         };
         let mut comes_of_it = vec![false; graph.len()];
         let mut is_outsider = vec![false; graph.len()];
-        for &node in graph.topological() {
-            let before = graph.predecessors(node).filter(|&from| !graph.is_back_edge(from, node));
-            let reads =
-                before.filter(|from| from.index() < graph.len()).any(|from| comes_of_it[from.index()]);
-            match analysis.step.contains(node) {
-                true => comes_of_it[node.index()] = reads || is_of_interest(node),
-                false => is_outsider[node.index()] = reads && !is_idle(node),
+        graph.until_stable(|| {
+            let mut changes = false;
+            for &node in graph.topological() {
+                let mut before = graph.predecessors(node).filter(|from| from.index() < graph.len());
+                let reads = before.any(|from| comes_of_it[from.index()]);
+                let (is, of) = match analysis.step.contains(node) {
+                    true => (reads || is_of_interest(node), &mut comes_of_it),
+                    false => (reads && !is_idle(node), &mut is_outsider),
+                };
+                changes |= is != std::mem::replace(&mut of[node.index()], is);
             }
-        }
+            changes
+        });
         let count = is_outsider.iter().filter(|&&is| is).count();
         let words = count.min(MOST_OUTSIDERS).div_ceil(64);
         let mut found =
@@ -53,11 +57,15 @@ impl Outsiders {
                 None => found.has_more[node.index()] = true,
             }
         }
-        for &node in graph.topological().iter().rev().filter(|&&node| analysis.step.contains(node)) {
-            for next in graph.successors(node).filter(|&next| !graph.is_back_edge(node, next)) {
-                found.hand_on(next, node);
+        graph.until_stable(|| {
+            let mut changes = false;
+            for &node in graph.topological().iter().rev().filter(|&&node| analysis.step.contains(node)) {
+                for next in graph.successors(node) {
+                    changes |= found.hand_on(next, node);
+                }
             }
-        }
+            changes
+        });
         found
     }
 
@@ -71,11 +79,16 @@ impl Outsiders {
         &self.bits[node.index() * self.words..][..self.words]
     }
 
-    /// Whoever needs an op needs this one that is before it.
-    fn hand_on(&mut self, op: NodeId, before: NodeId) {
+    /// Whoever needs an op needs this one that is before it. Whether that was not known.
+    fn hand_on(&mut self, op: NodeId, before: NodeId) -> bool {
+        let mut changes = self.has_more[op.index()] && !self.has_more[before.index()];
         for word in 0..self.words {
-            self.bits[before.index() * self.words + word] |= self.bits[op.index() * self.words + word];
+            let of_op = self.bits[op.index() * self.words + word];
+            let of_before = &mut self.bits[before.index() * self.words + word];
+            changes |= of_op & !*of_before != 0;
+            *of_before |= of_op;
         }
         self.has_more[before.index()] |= self.has_more[op.index()];
+        changes
     }
 }

@@ -106,6 +106,23 @@ fn a_plan_is_what_the_other_tools_carry_out() {
 }
 
 /// One plan for all GPUs, which swaps where its budget asks for it.
+/// Who needs an op of a loop needs what comes around in the loop too, and so what that waits for.
+#[test]
+fn plans_for_graphs_with_loops_pass_the_check() {
+    let directory = TempDir::new().unwrap();
+    let [plan, rewritten] =
+        ["plan", "rewritten"].map(|name| directory.path().join(name).to_str().unwrap().to_string());
+    let memory = ["--gpu-mem", "960KiB", "--device-profile", "soft"];
+    for effort in ["0.2", "1"] {
+        let args = [&["testdata/ctc_48_b4.meta"], &memory[..], &["--effort", effort, "-o", &plan]].concat();
+        let report = json(0, &args);
+        assert_eq!(report["verdict"], "fits_with_swapping", "{report}");
+        let args = ["testdata/ctc_48_b4.meta", "--plan", &plan, "-o", &rewritten];
+        let output = tool("lms-rewrite", &args);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+}
+
 #[test]
 fn each_gpu_has_its_budget() {
     let directory = TempDir::new().unwrap();

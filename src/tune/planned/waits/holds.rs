@@ -210,14 +210,18 @@ fn free_before(course: &Course, holding: &[HoldingOp]) -> Vec<Option<Position>> 
     let graph = analysis.graph;
     let missing = first_missing(course, holding);
     let mut free = vec![None; graph.len()];
-    for &node in graph.topological().iter().rev() {
-        let later = graph.successors(node).filter(|&next| !graph.is_back_edge(node, next));
-        let first = later.filter_map(|next| match analysis.step.contains(next) {
-            true => free[next.index()],
-            false => missing[next.index()],
-        });
-        free[node.index()] = first.min();
-    }
+    graph.until_stable(|| {
+        let mut changes = false;
+        for &node in graph.topological().iter().rev() {
+            let first = graph.successors(node).filter_map(|next| match analysis.step.contains(next) {
+                true => free[next.index()],
+                false => missing[next.index()],
+            });
+            let first = first.min();
+            changes |= first != std::mem::replace(&mut free[node.index()], first);
+        }
+        changes
+    });
     free
 }
 
