@@ -345,6 +345,28 @@ const MUTATIONS: &[(&str, Mutation)] = &[
         build.graph.node[node].input.push(format!("^{}", original.graph.node[from].name));
         Some(true)
     }),
+    ("make one step wait for another", |build, original, random| {
+        // A second train op, which updates a variable of its own: neither op is to run because of the other.
+        let mut before = original.clone();
+        let given = random.pick(&["x", "v/read"])?.to_string();
+        for build in [&mut before, &mut *build] {
+            build.node("w", "VariableV2", "");
+            build.node("other/gradient", "Relu", &given);
+            build.node("other/update", "AssignAdd", "w other/gradient");
+            build.train_op("other/update");
+        }
+        // Between the steps in either direction: to the update of one, or to what only its update reads.
+        let (from, to) = match random.below(3) {
+            0 => ("other/update", "update"),
+            1 => ("update", "other/update"),
+            _ => ("update", "other/gradient"),
+        };
+        let to = build.graph.node.iter().position(|node| node.name == to)?;
+        assert!(verify(&before, build).is_ok(), "two steps that do not wait");
+        build.graph.node[to].input.push(format!("^{from}"));
+        assert!(verify(&before, build).is_err(), "a step waits for {from}");
+        Some(true)
+    }),
     ("trigger a copy by what its readers do not need", |build, original, random| {
         let node = node_where(build, random, is_copy)?;
         if !original.train_ops.is_empty() {
