@@ -1,6 +1,6 @@
 //! How much longer a step takes because of what is decided of each gap.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::graph::TensorId;
 use crate::order::Place;
@@ -18,55 +18,54 @@ const LEAST_SECONDS: f64 = 1e-5;
 /// ends last, for which the GPU waits, the whole of it once more: it may have waited for others.
 pub(super) fn blame(residence: &Residence, draft: &Draft, machine: &Machine) -> Vec<(Gap, f64)> {
     let program = Program::new(residence.course().outline, draft);
-    let mut watch = Watch { gpus: Vec::new(), costs: HashMap::new() };
+    let mut watch = Watch { gpus: Vec::new(), costs: BTreeMap::new() };
     if simulate(&program, machine, &mut watch).is_err() {
         return Vec::new();
     }
     let returns = Returns::of(residence);
-    let mut costs: HashMap<Gap, f64> = HashMap::new();
+    // In one order, since sums of fractions depend on it.
+    let mut costs: BTreeMap<Gap, f64> = BTreeMap::new();
     for (op, seconds) in watch.costs {
         for &gap in returns.gaps(program.origin(op)) {
             *costs.entry(gap).or_default() += seconds;
         }
     }
     add_second_runs(residence, &mut costs);
-    let mut costs: Vec<(Gap, f64)> = costs.into_iter().collect();
-    costs.sort_unstable_by_key(|&(gap, _)| gap);
-    costs
+    costs.into_iter().collect()
 }
 
-/// Which gaps copies belong to.
+/// For each tensor the gaps that a copy of it ends, in the order of its returns.
 #[derive(Default)]
 struct Returns {
-    /// For each return of a tensor, by its number.
-    of: HashMap<(TensorId, u32), [Gap; 1]>,
-    /// For each tensor all gaps that a copy ends.
-    all: HashMap<TensorId, Vec<Gap>>,
+    of: HashMap<TensorId, Vec<Gap>>,
 }
 
 impl Returns {
     fn of(residence: &Residence) -> Returns {
         let mut returns = Returns::default();
         for (gap, absence) in residence.all().filter(|(_, absence)| absence.comeback == Comeback::Swap) {
-            let Some(tensor) = residence.course().tensor_ids[absence.tensor as usize] else { continue };
-            let all = returns.all.entry(tensor).or_default();
-            returns.of.insert((tensor, all.len() as u32), [gap]);
-            all.push(gap);
+            if let Some(tensor) = residence.course().tensor_ids[absence.tensor as usize] {
+                returns.of.entry(tensor).or_default().push(gap);
+            }
         }
         returns
     }
 
+    /// The gaps that a copy is made for: one to the GPU for one, that to the host for all.
     fn gaps(&self, copy: Origin) -> &[Gap] {
+        let all = |tensor| self.of.get(&tensor).map_or(&[][..], Vec::as_slice);
         match copy {
-            Origin::SwapIn(tensor, number) => self.of.get(&(tensor, number)).map_or(&[], |gap| gap),
-            Origin::Copy(tensor) => self.all.get(&tensor).map_or(&[], Vec::as_slice),
+            Origin::SwapIn(tensor, number) => {
+                all(tensor).get(number as usize).map_or(&[], std::slice::from_ref)
+            }
+            Origin::Copy(tensor) => all(tensor),
             _ => &[],
         }
     }
 }
 
 /// Adds what second runs take, those too that make what others read.
-fn add_second_runs(residence: &Residence, costs: &mut HashMap<Gap, f64>) {
+fn add_second_runs(residence: &Residence, costs: &mut BTreeMap<Gap, f64>) {
     let mut is_counted = Table::filled(false, residence.second_runs().len());
     for (gap, absence) in residence.all() {
         let Comeback::Again(run) = absence.comeback else { continue };
@@ -94,7 +93,7 @@ struct Copy {
 struct Watch {
     gpus: Vec<Gpu>,
     /// For each copy what it costs.
-    costs: HashMap<u32, f64>,
+    costs: BTreeMap<u32, f64>,
 }
 
 /// What a GPU did so far.
@@ -151,7 +150,7 @@ mod tests {
 
     #[test]
     fn copies_cost_the_time_in_which_a_gpu_stands_still() {
-        let mut watch = Watch { gpus: Vec::new(), costs: HashMap::new() };
+        let mut watch = Watch { gpus: Vec::new(), costs: BTreeMap::new() };
         let gpu = Place::Gpu(1);
         watch.compute(0, gpu, 0.0, 10.0);
         watch.copy(1, gpu, false, 2.0, 4.0);
@@ -160,8 +159,7 @@ mod tests {
         watch.copy(4, gpu, true, 16.0, 30.0);
         watch.compute(5, gpu, 18.0, 40.0);
         watch.compute(6, gpu, 40.0, 41.0);
-        let mut costs: Vec<(u32, f64)> = watch.costs.into_iter().collect();
-        costs.sort_by_key(|&(op, _)| op);
+        let costs: Vec<(u32, f64)> = watch.costs.into_iter().collect();
         // The GPU waits from 10 to 18, for the third copy in the end.
         assert_eq!(costs, [(2, 4.0), (3, 4.0 + 8.0), (4, 2.0)]);
     }
