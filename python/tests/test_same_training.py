@@ -1,5 +1,7 @@
 """With large model support everything is as without it: losses, metrics and every variable, bit by bit; and bytes are as planned."""
 
+import statistics
+
 import pytest
 
 #: Cases, and a memory in which the original does not train.
@@ -12,7 +14,7 @@ CASES = {
     "on_batch": "6MiB",
     "function": "8MiB",
     "recomputed": "5MiB",
-    "functions": "5MiB",
+    "functions": "6MiB",
     "lstm": "2200KiB",
     "lstm_partial": "2200KiB",
     "mirrored": "3MiB",
@@ -29,6 +31,11 @@ def of(names):
 
 def values(told):
     return [digest for _, digest in told["variables"]]
+
+
+def usual_peak(told):
+    """The median of batches' peaks: on a busy machine a copy ends later in some, and its buffer is there a moment longer."""
+    return statistics.median_low(devices[0]["peak"] for devices in told["batches"])
 
 
 @of(CASES)
@@ -63,9 +70,9 @@ def test_the_peak_is_as_predicted(case, trained):
     """In the memory that it was planned for; the original's where there is enough."""
     lms = trained(case, "lms", CASES[case], CASES[case])
     [device] = lms["report"]["devices"]
-    assert lms["batches"][2][0]["peak"] == pytest.approx(device["peak_after"], rel=0.05)
+    assert usual_peak(lms) == pytest.approx(device["peak_after"], rel=0.05)
     plain = trained(case, "both", "1GiB", CASES[case])["plain"]
-    assert plain["batches"][2][0]["peak"] == pytest.approx(device["peak_before"], rel=0.05)
+    assert usual_peak(plain) == pytest.approx(device["peak_before"], rel=0.05)
 
 
 @of(["lstm", "lstm_partial"])
@@ -73,9 +80,9 @@ def test_the_peak_of_loops_is_nearly_as_predicted(case, trained):
     """When lists grow, and when copies end meanwhile, differs from run to run: from 8% less to 7% more was seen."""
     lms = trained(case, "lms", CASES[case], CASES[case])
     [device] = lms["report"]["devices"]
-    assert lms["batches"][2][0]["peak"] == pytest.approx(device["peak_after"], rel=0.12)
+    assert usual_peak(lms) == pytest.approx(device["peak_after"], rel=0.12)
     plain = trained(case, "both", "1GiB", CASES[case])["plain"]
-    assert plain["batches"][2][0]["peak"] == pytest.approx(device["peak_before"], rel=0.05)
+    assert usual_peak(plain) == pytest.approx(device["peak_before"], rel=0.05)
 
 
 @of(["cnn", "lstm", "mirrored"])
