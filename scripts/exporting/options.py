@@ -76,7 +76,7 @@ SPECIFIC = {
     "units": {"type": int, "metavar": "N", "help": "values of a cell's state"},
     "features": {"type": int, "metavar": "N", "help": "values of each frame"},
     "cell": {"choices": sorted(CELLS), "help": "kind of recurrent cell"},
-    "layers": {"type": int, "metavar": "N", "help": "layers of the encoder, or of recurrent cells"},
+    "layers": {"type": int, "metavar": "N", "help": "layers of the encoder, of recurrent cells, or of the whole network"},
     "hidden": {"type": int, "metavar": "N", "help": "values for each token between the layers"},
     "heads": {"type": int, "metavar": "N", "help": "heads of attention, each with its part of these values"},
     "intermediate": {"type": int, "metavar": "N", "help": "values for each token inside a layer's dense ones"},
