@@ -88,19 +88,7 @@ pub fn least_memory(task: &Task) -> Result<Option<u64>, Refusal> {
     let (model, options) = task.open()?;
     let graph = model.graph()?;
     let analysis = model.analyse(&graph, &options)?;
-    let budget = task.budget()?;
-    let mut most = None;
-    for run in 0..analysis.step.run_count().max(1) {
-        let analysis = match analysis.step.run_count() {
-            0 | 1 => analysis.clone(),
-            _ => analysis.of_run(run),
-        };
-        let simulated = Simulated::new(&analysis, &budget)?;
-        let outline = simulated.outline()?;
-        let Some(least) = simulated.least_memory(&outline, &budget)? else { return Ok(None) };
-        most = most.max(Some(least));
-    }
-    Ok(most)
+    Ok(analysis.least_memory(&task.budget()?)?)
 }
 
 /// Memory over the step without and with the plan, as SVG.

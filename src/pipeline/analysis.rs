@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::in_turn::fit_in_turn;
+use super::in_turn::{fit_in_turn, least_in_turn};
 use super::{Budget, Error, Fit, Simulated, StepFit, host_device};
 use crate::graph::Device;
 use crate::plan::tflms::{self, Parameters};
@@ -113,6 +113,20 @@ impl Analysis<'_> {
     /// As [`Analysis::fit`].
     pub fn fit_in_turn(&self, budget: &Budget) -> Result<Vec<StepFit>, Error> {
         fit_in_turn(self, budget, &mut *budget.strategy(self)?)
+    }
+
+    /// The least memory of a GPU, in bytes, for which there is a plan, one for all steps of a file; none if none is found for any. The
+    /// budget's own memory does not matter.
+    ///
+    /// # Errors
+    ///
+    /// As [`Analysis::fit`].
+    pub fn least_memory(&self, budget: &Budget) -> Result<Option<u64>, Error> {
+        if self.step.run_count() > 1 {
+            return least_in_turn(self, budget);
+        }
+        let simulated = Simulated::new(self, budget)?;
+        simulated.least_memory(&simulated.outline()?, budget)
     }
 
     /// As [`Analysis::fit`], with a strategy of your own.

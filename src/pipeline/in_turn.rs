@@ -5,6 +5,10 @@ use crate::graph::NodeId;
 use crate::plan::{Analysis, Draft, guard_ref_variables, joined};
 use crate::tune::{Judge, Strategy, Tuning, Verdict, tune, tune_for};
 
+/// Where there is no plan for all steps, a part of so many is added to the memory, so many times at most: up to five times as much.
+const MORE_PARTS: u64 = 40;
+const MOST_TRIES: u32 = 64;
+
 /// One of several steps, and how it goes with the budget and the plan for all of them.
 #[derive(Debug, Clone)]
 pub struct StepFit {
@@ -58,6 +62,30 @@ pub(super) fn fit_in_turn(
         }
     }
     Ok(last)
+}
+
+/// The least memory of a GPU in bytes for which there is one plan for all steps; none if none is found for any.
+///
+/// What fits is not monotone in the memory ([`crate::tune::least_memory()`]): what is enough for the step that needs most may be too much
+/// for another one's plan, or for both together.
+pub(super) fn least_in_turn(analysis: &Analysis, budget: &Budget) -> Result<Option<u64>, Error> {
+    let mut least = 0;
+    for run in 0..analysis.step.run_count() {
+        let run = analysis.of_run(run);
+        let simulated = Simulated::new(&run, budget)?;
+        let outline = simulated.outline()?;
+        let Some(bytes) = simulated.least_memory(&outline, budget)? else { return Ok(None) };
+        least = least.max(bytes);
+    }
+    for _ in 0..MOST_TRIES {
+        let budget = Budget { memory_bytes: vec![least], ..budget.clone() };
+        let fits = fit_in_turn(analysis, &budget, &mut *budget.strategy(analysis)?)?;
+        if fits.iter().all(|fit| !matches!(fit.tuning.verdict, Verdict::DoesNotFit)) {
+            return Ok(Some(least));
+        }
+        least = least.saturating_add((least / MORE_PARTS).max(1));
+    }
+    Ok(None)
 }
 
 /// The plan that was found; one that changes nothing if none is needed, none if none was found.

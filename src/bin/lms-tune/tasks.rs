@@ -39,7 +39,7 @@ pub fn tune(args: &Args) -> anyhow::Result<()> {
     let runs = steps(args, &analysis)?;
     let waiting = Waiting::new(args, budget.progress.clone());
     if args.budget.wants_least() {
-        budget.memory_bytes = vec![least(&model, &runs, &budget)?];
+        budget.memory_bytes = vec![least(&model, &analysis, &budget)?];
     }
     let given = args.plan.as_deref().map(|path| Given::read(path, &model, &graph, args)).transpose()?;
     let found = match (&runs[..], &given) {
@@ -80,16 +80,10 @@ fn steps<'a>(args: &Args, analysis: &Analysis<'a>) -> anyhow::Result<Vec<Analysi
     }
 }
 
-/// The least memory in bytes for which there is a plan, for each of these steps.
-fn least(model: &Model, runs: &[Analysis], budget: &Budget) -> anyhow::Result<u64> {
-    let mut most = 0;
-    for run in runs {
-        let simulated = Simulated::new(run, budget)?;
-        let outline = simulated.outline().with_context(|| model.name().to_string())?;
-        let least = simulated.least_memory(&outline, budget)?;
-        most = most.max(least.with_context(|| "no plan was found for any memory")?);
-    }
-    Ok(most)
+/// The least memory in bytes for which there is a plan.
+fn least(model: &Model, analysis: &Analysis, budget: &Budget) -> anyhow::Result<u64> {
+    let least = analysis.least_memory(budget).with_context(|| model.name().to_string())?;
+    least.with_context(|| format!("{}: no plan was found for any memory", model.name()))
 }
 
 /// A step that something is to be said of.
