@@ -182,6 +182,9 @@ impl Rewriter<'_> {
         if let Err(why) = self.check_swappable(tensor) {
             return Err(RewriteError::NotSwappable { tensor: swap.tensor.clone(), why });
         }
+        if swap.swap_ins.is_empty() {
+            return Err(RewriteError::NeverBack { tensor: swap.tensor.clone() });
+        }
         let producer = self.graph.producer(tensor);
         let (name, output) = (self.graph.name(producer), self.graph.output_index(tensor));
         let mut source = names::input(name, output);

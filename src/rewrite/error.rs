@@ -67,6 +67,12 @@ pub enum RewriteError {
         /// The tensor.
         tensor: String,
     },
+    /// A tensor that leaves and never comes back.
+    #[error("the plan swaps {tensor:?}, but brings it back for nobody")]
+    NeverBack {
+        /// The tensor.
+        tensor: String,
+    },
     /// A consumer that does not read the tensor.
     #[error(
         "the plan brings {tensor:?} back for {consumer:?}, but that node does not read it, or reads it from an earlier swap-in of the plan"

@@ -186,6 +186,12 @@ fn a_damaged_plan_is_refused() {
     };
     refused(|plan| plan["swaps"] = Value::Array(Vec::new()), "from where it is not");
     refused(|plan| plan["recomputations"].as_array_mut().unwrap().reverse(), "from where it is not");
+    let never_back = |plan: &mut Value| {
+        plan["recomputations"] = Value::Array(Vec::new());
+        plan["swaps"].as_array_mut().unwrap().truncate(1);
+        plan["swaps"][0]["swap_ins"] = Value::Array(Vec::new());
+    };
+    refused(never_back, "brings it back for nobody");
     refused(
         |plan| {
             let swap_in = &mut plan["swaps"][0]["swap_ins"][0];

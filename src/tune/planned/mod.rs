@@ -151,13 +151,14 @@ impl Planned {
             Schedule::Frugal => &frugal,
         };
         let recompute = self.settings.recompute;
-        let kinds: &[Chains] = if recompute { &[Chains::Short, Chains::Long] } else { &[Chains::Short] };
+        let kinds: &[Chains] = if recompute { &Chains::ALL } else { &[Chains::Short] };
         let mut best: Option<Reached> = None;
         for &chains in kinds {
             let other = self.find_with(judge, planner_of, search::grid(chains, recompute));
             best = self.better(best, other);
         }
-        let second_steps = OPS_PER_SECOND * kinds.len() as f64 / natural.step_ops().max(1) as f64;
+        let second_ops = if recompute { 2.0 * OPS_PER_SECOND } else { OPS_PER_SECOND };
+        let second_steps = second_ops / natural.step_ops().max(1) as f64;
         let mut left_seconds = self.settings.effort_seconds - STAGE_SECONDS;
         let mut round_seconds = STAGE_SECONDS;
         // What is found up to some effort is found with more of it too: who begins something goes on with it in the same way.

@@ -12,7 +12,7 @@ use crate::tune::planned::waits::Starters;
 
 /// What ops that run again for one tensor may be.
 ///
-/// Neither is better for all graphs: with long chains less is copied, and what is made on the way keeps other second runs from their
+/// None is better for all graphs: with longer chains less is copied, and what is made on the way keeps other second runs from their
 /// room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -21,21 +21,33 @@ pub(in crate::tune::planned) enum Chains {
     Short,
     /// More; what they read and what returns later is made again too, if it can be; what is made on the way counts while it is read.
     Long,
+    /// As long ones, and as many ops as a transformer's layer has.
+    Longest,
 }
 
 impl Chains {
-    /// How many ops run again for one tensor at most. Twelve reach from one residual block's sum to that before it.
+    /// All kinds, in the order in which they are tried.
+    pub const ALL: [Chains; 3] = [Chains::Short, Chains::Long, Chains::Longest];
+
+    /// How many ops run again for one tensor at most. Twelve reach from one residual block's sum to that before it,
+    /// thirty-two from what a transformer's attention weighs to its layer's input.
     fn longest(self) -> usize {
         match self {
             Chains::Short => 6,
             Chains::Long => 12,
+            Chains::Longest => 32,
+        }
+    }
+
+    /// How many ops are looked at in search of a recipe. What is tried in vain and then copied after all would else be tried again by each
+    /// way that leads there.
+    fn most_tried(self) -> u32 {
+        match self {
+            Chains::Short | Chains::Long => 64,
+            Chains::Longest => 256,
         }
     }
 }
-
-/// How many ops are looked at in search of a recipe. What is tried in vain and then copied after all would else be tried again by each
-/// way that leads there.
-const MOST_TRIED: u32 = 64;
 
 /// How to make a tensor again at a place: the ops to run, each after those that it reads, and what they read.
 #[derive(Debug)]
@@ -113,7 +125,8 @@ impl Recipe {
         let node = course.cheap_ops[tensor as usize]?;
         self.tried += 1;
         self.seconds += course.outline.seconds(node);
-        let is_too_long = self.runs.len() >= allowance.chains.longest() || self.tried > MOST_TRIED;
+        let is_too_long =
+            self.runs.len() >= allowance.chains.longest() || self.tried > allowance.chains.most_tried();
         if self.seconds > allowance.seconds || is_too_long {
             return None;
         }
@@ -169,7 +182,7 @@ impl Recipe {
                 {
                     return Some(());
                 }
-                if allowance.chains == Chains::Long && self.remake(residence, tensor, allowance, depth) {
+                if allowance.chains != Chains::Short && self.remake(residence, tensor, allowance, depth) {
                     return Some(());
                 }
                 self.pull(residence, tensor, (life, &absence))

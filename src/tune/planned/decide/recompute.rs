@@ -125,7 +125,7 @@ fn apply(
                 runs.push(run);
                 if runs.len() == count {
                     residence.make_again(gap, run);
-                } else if rule.chains == Chains::Long {
+                } else if rule.chains != Chains::Short {
                     keep_from(residence, limits, run);
                 }
             }
