@@ -17,8 +17,8 @@ pub(super) fn runs_on_host(graph: &Graph, node: NodeId) -> bool {
     if graph.outputs(node).len() == 0 || graph.outputs(node).any(is_fraction) {
         return false;
     }
-    let (op, attrs) = (graph.op(node), graph.attrs(node));
-    match op.gpu_kernel(&attrs) {
+    let op = graph.op(node);
+    match graph.gpu_kernel(node) {
         // Of ops that are not TensorFlow's own nothing is known.
         None => OpRegistry::builtin().id(op.name()).is_some(),
         Some(kernel) => op.outputs().iter().all(|output| kernel.host_memory_arg(&output.name)),

@@ -1,12 +1,13 @@
 //! From the nodes of a file to a graph.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use super::error::GraphError;
 use super::{Device, Graph, NodeAttrs, NodeId, OutputType, Rows, TensorId, Use};
 use crate::dtype::DataType;
 use crate::format::{Function, Model, Nodes};
-use crate::ops::{AttrLookup, OpId, OpRegistry, Port};
+use crate::ops::{AttrLookup, Flow, OpId, OpRegistry, Port};
 
 /// Far more than any real graph has, and few enough that a small damaged file cannot fill the memory.
 const MOST_TENSORS: usize = 1 << 25;
@@ -148,6 +149,8 @@ impl<'a> Builder<'a> {
             },
             NodeId(0),
         );
+        let is_next = |&op: &OpId| self.registry.op(op).facts().flow() == Some(Flow::NextIteration);
+        let has_loops = self.ops.iter().any(is_next);
         let mut graph = Graph {
             nodes: self.nodes,
             registry: self.registry,
@@ -163,6 +166,8 @@ impl<'a> Builder<'a> {
             uses,
             control_outputs,
             topological: Vec::new(),
+            has_loops,
+            kernels: OnceLock::new(),
         };
         graph.topological = sort(&graph)?;
         Ok(graph)

@@ -18,6 +18,7 @@ mod ref_variables;
 mod rows;
 
 use std::fmt;
+use std::sync::OnceLock;
 
 pub use attrs::{NodeAttrs, output_shapes};
 pub use by_name::ByName;
@@ -29,7 +30,7 @@ pub use rows::Rows;
 
 use crate::dtype::DataType;
 use crate::format::Nodes;
-use crate::ops::{Flow, OpId, OpInfo, OpRegistry};
+use crate::ops::{Flow, GpuKernel, OpId, OpInfo, OpRegistry};
 
 /// The attribute of placeholders that stand for arguments of functions, in flat graphs alone.
 pub(crate) const ARGUMENT_ATTR: &str = "_lms_argument";
@@ -94,6 +95,8 @@ pub struct Graph<'a> {
     uses: Rows<Use>,
     control_outputs: Rows<NodeId>,
     topological: Vec<NodeId>,
+    has_loops: bool,
+    kernels: OnceLock<Vec<Option<&'static GpuKernel>>>,
 }
 
 impl<'a> Graph<'a> {
@@ -148,6 +151,13 @@ impl<'a> Graph<'a> {
     /// The node's attributes.
     pub fn attrs(&self, node: NodeId) -> NodeAttrs<'a> {
         NodeAttrs::new(self.nodes, node.index())
+    }
+
+    /// The kernel that the node gets on a GPU ([`OpInfo::gpu_kernel`]). All nodes' are looked up when one is asked for: many ask, and each
+    /// look-up walks through the node's bytes.
+    pub fn gpu_kernel(&self, node: NodeId) -> Option<&'static GpuKernel> {
+        let all = || self.node_ids().map(|node| self.op(node).gpu_kernel(&self.attrs(node))).collect();
+        self.kernels.get_or_init(all).get(node.index()).copied().flatten()
     }
 
     /// The device that the node names.
@@ -230,14 +240,14 @@ impl<'a> Graph<'a> {
     /// Goes over the graph until a pass changes nothing more, which it says; once, if there are no loops: what comes around in one is seen by
     /// the next pass.
     pub fn until_stable(&self, mut pass: impl FnMut() -> bool) {
-        let has_loops = self.node_ids().any(|node| self.flow(node) == Some(Flow::NextIteration));
-        while pass() && has_loops {}
+        while pass() && self.has_loops {}
     }
 
     /// Whether an edge closes a loop: `NextIteration` to the `Merge` that heads the loop.
     pub fn is_back_edge(&self, from: NodeId, to: NodeId) -> bool {
         // A function's arguments have no op.
-        from.index() < self.len()
+        self.has_loops
+            && from.index() < self.len()
             && self.flow(from) == Some(Flow::NextIteration)
             && self.flow(to) == Some(Flow::Merge)
     }

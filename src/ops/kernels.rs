@@ -1,5 +1,6 @@
 //! The kernels that TensorFlow's CUDA build has for nodes on a GPU.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -41,25 +42,79 @@ impl GpuKernel {
         self.def.device_type == "GPU"
     }
 
-    fn accepts(&'static self, attrs: &mut Known<'_, '_>) -> bool {
-        self.def.constraint.iter().all(|constraint| is_met(constraint, attrs.get(&constraint.name)))
+    /// Whether it has this label. Most have none, and comparing nothing with nothing takes the processor longer than all else here: where
+    /// empty slices point is no memory.
+    fn is_labelled(&self, label: &[u8]) -> bool {
+        let own = self.def.label.as_bytes();
+        own.len() == label.len() && (own.is_empty() || own == label)
+    }
+
+    /// Whether it needs any input or gives any output in host memory.
+    pub fn uses_host_memory(&self) -> bool {
+        !self.def.host_memory_arg.is_empty()
     }
 }
 
-/// The attributes of one node that kernels have asked for. Most kernels of an op ask for the same, and to find one takes a walk through the
-/// node's bytes.
-struct Known<'f, 'a> {
-    find: &'f dyn Fn(&str) -> Option<Attr<'a>>,
-    found: Vec<(&'static str, Option<Attr<'a>>)>,
+/// The kernels of one op.
+#[derive(Debug, Default)]
+struct OfOp {
+    table: Vec<Lazy<GpuKernel>>,
+    sorted: OnceLock<Sorted>,
 }
 
-impl<'a> Known<'_, 'a> {
-    fn get(&mut self, name: &'static str) -> Option<&Attr<'a>> {
-        let place = self.found.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
-            self.found.push((name, (self.find)(name)));
-            self.found.len() - 1
+/// The kernels of one op in the order in which TensorFlow would rather have them, and the attributes by which they are told apart, each
+/// once: to find one takes a walk through the node's bytes.
+#[derive(Debug)]
+struct Sorted {
+    attrs: Vec<&'static str>,
+    candidates: Vec<Candidate>,
+}
+
+#[derive(Debug)]
+struct Candidate {
+    kernel: &'static GpuKernel,
+    /// What is asked of which of the attributes.
+    constraints: Vec<(usize, &'static AttrConstraint)>,
+}
+
+impl OfOp {
+    fn sorted(&'static self) -> &'static Sorted {
+        self.sorted.get_or_init(|| Sorted::new(self.table.iter().map(Lazy::get::<KernelDef>)))
+    }
+}
+
+impl Sorted {
+    fn new(kernels: impl DoubleEndedIterator<Item = &'static GpuKernel>) -> Sorted {
+        // Of equals the last one of the table counts.
+        let mut kernels: Vec<&'static GpuKernel> = kernels.rev().collect();
+        kernels.sort_by_key(|kernel| Reverse((kernel.is_specific(), kernel.def.priority)));
+        let mut attrs: Vec<&'static str> = Vec::new();
+        let mut place_of = |name: &'static str| {
+            attrs.iter().position(|known| *known == name).unwrap_or_else(|| {
+                attrs.push(name);
+                attrs.len() - 1
+            })
+        };
+        let candidate = |kernel: &'static GpuKernel| {
+            let constraints = kernel.def.constraint.iter();
+            let constraints =
+                constraints.map(|constraint| (place_of(&constraint.name), constraint)).collect();
+            Candidate { kernel, constraints }
+        };
+        let candidates = kernels.into_iter().map(candidate).collect();
+        Sorted { attrs, candidates }
+    }
+
+    fn find<'a>(&self, label: &[u8], attr: &dyn Fn(&str) -> Option<Attr<'a>>) -> Option<&'static GpuKernel> {
+        let mut known: Vec<Option<Option<Attr<'a>>>> = vec![None; self.attrs.len()];
+        let found = self.candidates.iter().find(|candidate| {
+            candidate.kernel.is_labelled(label)
+                && candidate.constraints.iter().all(|&(place, constraint)| {
+                    let value = known[place].get_or_insert_with(|| attr(self.attrs[place]));
+                    is_met(constraint, value.as_ref())
+                })
         });
-        self.found[place].1.as_ref()
+        found.map(|candidate| candidate.kernel)
     }
 }
 
@@ -71,13 +126,7 @@ pub(super) fn find<'a>(op: &str, attr: &dyn Fn(&str) -> Option<Attr<'a>>) -> Opt
         Some(Attr::Str(label)) => label,
         _ => b"",
     };
-    let mut attrs = Known { find: attr, found: Vec::new() };
-    kernels()
-        .get(op)?
-        .iter()
-        .map(Lazy::get::<KernelDef>)
-        .filter(|kernel| kernel.def.label.as_bytes() == label && kernel.accepts(&mut attrs))
-        .max_by_key(|kernel| (kernel.is_specific(), kernel.def.priority))
+    kernels().get(op)?.sorted().find(label, attr)
 }
 
 /// Whether an attribute has one of the allowed values; of a list of types, each must be allowed.
@@ -99,12 +148,12 @@ fn is_met(constraint: &AttrConstraint, attr: Option<&Attr<'_>>) -> bool {
 }
 
 /// The kernels of each op.
-fn kernels() -> &'static HashMap<String, Vec<Lazy<GpuKernel>>> {
-    static KERNELS: OnceLock<HashMap<String, Vec<Lazy<GpuKernel>>>> = OnceLock::new();
+fn kernels() -> &'static HashMap<String, OfOp> {
+    static KERNELS: OnceLock<HashMap<String, OfOp>> = OnceLock::new();
     KERNELS.get_or_init(|| {
-        let mut kernels: HashMap<_, Vec<_>> = HashMap::new();
+        let mut kernels: HashMap<String, OfOp> = HashMap::new();
         for (op, kernel) in table::entries(include_bytes!("gpu_kernels.pb")) {
-            kernels.entry(op).or_default().push(kernel);
+            kernels.entry(op).or_default().table.push(kernel);
         }
         kernels
     })
@@ -120,7 +169,7 @@ mod tests {
         for (op, kernels) in kernels() {
             let info = OpRegistry::builtin().get(op).unwrap_or_else(|| panic!("{op} is not known"));
             let args: Vec<_> = info.inputs().iter().chain(info.outputs()).map(|arg| &arg.name).collect();
-            for kernel in kernels.iter().map(Lazy::get::<KernelDef>) {
+            for kernel in kernels.table.iter().map(Lazy::get::<KernelDef>) {
                 assert!(kernel.def.host_memory_arg.iter().all(|arg| args.contains(&arg)), "{op}");
                 assert!(["GPU", "DEFAULT"].contains(&kernel.def.device_type.as_str()), "{op}");
             }

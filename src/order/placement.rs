@@ -2,7 +2,7 @@
 
 use crate::dtype::DataType;
 use crate::graph::{Device, Graph, NodeId, Rows, TensorId};
-use crate::ops::OpRegistry;
+use crate::ops::{GpuKernel, OpRegistry};
 use crate::proto::tensorflow::op_def::ArgDef;
 
 /// A memory, and the processor that works on it.
@@ -79,11 +79,18 @@ impl Placement {
             true => graph.outputs(node).any(|tensor| graph.output_type(tensor).dtype == DataType::INT32),
             false => op.must_be_fed(),
         };
-        let kernel = if named == Place::Host || is_fed { None } else { op.gpu_kernel(&attrs) };
+        let kernel = if named == Place::Host || is_fed { None } else { graph.gpu_kernel(node) };
         // Of the ops of others nothing is known; whoever names a GPU for one has a kernel.
         let is_foreign = OpRegistry::builtin().id(op.name()).is_none();
         let place = if kernel.is_some() || is_foreign { named } else { Place::Host };
         self.ops.push(place);
+        let inputs = graph.data_inputs(node).len();
+        if !kernel.is_some_and(GpuKernel::uses_host_memory) {
+            graph.outputs(node).for_each(|tensor| self.outputs[tensor.index()] = place);
+            (0..inputs).for_each(|_| self.inputs.push(place));
+            self.inputs.end_row();
+            return;
+        }
         let in_place = |args: &[ArgDef], arg: usize| match kernel {
             Some(kernel) if kernel.host_memory_arg(&args[arg].name) => Place::Host,
             _ => place,
@@ -95,7 +102,7 @@ impl Placement {
             }
         }
         let ports = op.input_ports(&attrs).unwrap_or_default();
-        for slot in 0..graph.data_inputs(node).len() {
+        for slot in 0..inputs {
             self.inputs.push(ports.get(slot).map_or(place, |port| in_place(op.inputs(), port.arg)));
         }
         self.inputs.end_row();

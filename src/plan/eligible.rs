@@ -142,12 +142,15 @@ fn is_plain(graph: &Graph, tensor: TensorId) -> Result<(), NotSwappable> {
 /// Whether the kernel that the producer gets on a GPU leaves this output in host memory, as shapes and sizes are.
 fn in_host_memory(graph: &Graph, tensor: TensorId) -> bool {
     let producer = graph.producer(tensor);
-    let (op, attrs) = (graph.op(producer), graph.attrs(producer));
-    let Some(kernel) = op.gpu_kernel(&attrs) else {
+    let op = graph.op(producer);
+    let Some(kernel) = graph.gpu_kernel(producer) else {
         // An op of TensorFlow without such a kernel runs on the host; of other ops nothing is known.
         return crate::ops::OpRegistry::builtin().id(op.name()).is_some();
     };
-    let Ok(ports) = op.output_ports(&attrs) else { return false };
+    if !kernel.uses_host_memory() {
+        return false;
+    }
+    let Ok(ports) = op.output_ports(&graph.attrs(producer)) else { return false };
     let port = ports.get(graph.output_index(tensor) as usize);
     port.is_some_and(|port| kernel.host_memory_arg(&op.outputs()[port.arg].name))
 }

@@ -22,6 +22,9 @@ impl NameOrType {
 
     /// What chooses an op: by its name, or by its type.
     fn entry(&self, graph: &Graph, node: NodeId) -> Option<Entry<'_>> {
+        if self.is_empty() {
+            return None;
+        }
         let name = graph.name(node);
         let scope = self.scopes.iter().find(|scope| name.starts_with(scope.as_str()));
         let of_type = || self.types.iter().find(|op| graph.op(node).name() == *op);

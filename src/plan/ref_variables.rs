@@ -60,10 +60,11 @@ fn unordered_pairs(analysis: &Analysis, variables: &RefVariables, draft: &Draft)
     let graph = analysis.graph;
     let delayed = downstream(graph, held_back(draft));
     // Where it is not known what a step runs, it is what depends on a swapped tensor.
-    let dependent = downstream(graph, draft.swaps.iter().map(|swap| graph.producer(swap.tensor)).collect());
-    let in_step = |update: &NodeId| match analysis.step.is_known() {
-        true => analysis.step.contains(*update),
-        false => dependent[update.index()],
+    let dependent = (!analysis.step.is_known())
+        .then(|| downstream(graph, draft.swaps.iter().map(|swap| graph.producer(swap.tensor)).collect()));
+    let in_step = |update: &NodeId| match &dependent {
+        None => analysis.step.contains(*update),
+        Some(dependent) => dependent[update.index()],
     };
     // What no run does together cannot come in the wrong order, and what no step runs does not come at all.
     let meet = |reader, update| !analysis.step.is_known() || analysis.step.share_a_run(reader, update);

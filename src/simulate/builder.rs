@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap as HashMap;
 use super::outline::{Outline, output_bytes};
 use super::pool::in_chunks;
 use super::program::{Buffer, NONE, Op, Origin, Program, Tensor};
-use crate::dtype::DataType;
+use super::wiring::{Input, before_of, inputs_of};
 use crate::graph::{NodeId, Rows, TensorId};
 use crate::order::Place;
 use crate::plan::{Analysis, Draft, Substitute};
@@ -148,9 +148,14 @@ impl<'a> Builder<'a> {
         builder
     }
 
-    /// Lets an op of the graph wait for what it reads and for what it does not.
+    /// Lets an op of the step wait for what it reads and for what it does not.
     pub(super) fn connect(&mut self, op: u32, node: NodeId) {
-        self.connect_inputs(op, node, |builder, tensor| {
+        let wiring = self.outline.wiring();
+        self.connect_node(op, node, (wiring.inputs(op), wiring.before(op)));
+    }
+
+    fn connect_node(&mut self, op: u32, node: NodeId, wires: (&[Input], &[u32])) {
+        self.connect_inputs(op, wires, |builder, tensor| {
             if !builder.is_replaced[tensor.index()] {
                 return None;
             }
@@ -164,7 +169,8 @@ impl<'a> Builder<'a> {
                 self.read(op, self.numbers[kept.index()]);
             }
         }
-        for swap in self.waiting.remove(&node).unwrap_or_default() {
+        let waiting = if self.waiting.is_empty() { None } else { self.waiting.remove(&node) };
+        for swap in waiting.unwrap_or_default() {
             if let Some(swap_out) = self.swap_out(swap) {
                 self.wait(op, swap_out);
             }
@@ -174,12 +180,11 @@ impl<'a> Builder<'a> {
     /// The same for all that runs a second time.
     pub(super) fn connect_recomputations(&mut self) {
         let draft = self.draft;
+        let wiring = self.outline.wiring();
         for (number, again) in draft.recomputations.iter().enumerate() {
             let op = self.again[number];
-            if op == NONE {
-                continue;
-            }
-            self.connect_inputs(op, again.op, |_, tensor| {
+            let Some(first) = self.outline.number(again.op).filter(|_| op != NONE) else { continue };
+            self.connect_inputs(op, (wiring.inputs(first), wiring.before(first)), |_, tensor| {
                 again.inputs.iter().find(|(read, _)| *read == tensor).map(|&(_, from)| from)
             });
             again.triggers.iter().for_each(|&trigger| self.wait_for_node(op, trigger));
@@ -193,7 +198,9 @@ impl<'a> Builder<'a> {
         for node in outline.asking_for_shapes(self.draft) {
             let place = outline.placement.op(node);
             let op = self.add(Origin::Op(node), place, place, false, None);
-            self.connect(op, node);
+            let inputs: Vec<Input> = inputs_of(outline, node).collect();
+            let before: Vec<u32> = before_of(outline, node).collect();
+            self.connect_node(op, node, (&inputs, &before));
             for reader in graph.outputs(node).flat_map(|output| graph.uses(output)) {
                 if let Some(reader) = outline.number(reader.node) {
                     self.wait(reader, op);
@@ -202,29 +209,26 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Lets an entry that runs an op read its inputs, those from elsewhere that `substitute` names, and wait for its control
-    /// inputs.
+    /// Lets an entry read inputs, those from elsewhere that `substitute` names, and wait for what it does not read.
     fn connect_inputs(
         &mut self,
         op: u32,
-        node: NodeId,
+        (inputs, before): (&[Input], &[u32]),
         substitute: impl Fn(&Builder, TensorId) -> Option<Substitute>,
     ) {
-        let Analysis { graph, .. } = self.outline.analysis;
-        for (slot, &tensor) in graph.data_inputs(node).iter().enumerate() {
-            let producer = graph.producer(tensor);
-            let is_there =
-                !graph.is_back_edge(producer, node) && !self.outline.liveness.is_dead(graph, tensor);
+        for input in inputs {
+            let &Input { tensor, wanted, is_there, .. } = input;
             let from = substitute(self, tensor);
             let is_swapped = matches!(from, Some(Substitute::SwapIn(_)));
-            if is_there && (is_swapped || self.is_copied_constant(tensor, node, slot)) {
+            if is_there && (is_swapped || input.is_copied_constant) {
                 self.keep_constant(tensor);
             }
-            let Some(maker) = self.maker(tensor).filter(|_| is_there) else {
+            let maker =
+                if input.maker == NONE { self.constants.get(&tensor).copied() } else { Some(input.maker) };
+            let Some(maker) = maker.filter(|_| is_there) else {
                 self.reads.push((op, NONE));
                 continue;
             };
-            let wanted = self.outline.placement.inputs(node)[slot];
             let ((maker, made), copy) = match from {
                 Some(Substitute::SwapIn(which)) => {
                     (self.swapped(maker, tensor, which), Origin::SwapIn(tensor, which))
@@ -239,17 +243,7 @@ impl<'a> Builder<'a> {
             self.edges.push((maker, op));
             self.read(op, made);
         }
-        for &before in graph.control_inputs(node).iter().filter(|&&before| !graph.is_back_edge(before, node))
-        {
-            if let Some(before) = self.outline.number(before) {
-                self.wait(op, before);
-            }
-        }
-        for &before in self.outline.late.before(node) {
-            if let Some(before) = self.outline.number(before) {
-                self.wait(op, before);
-            }
-        }
+        before.iter().for_each(|&before| self.wait(op, before));
     }
 
     /// A tensor that is computed again, and what does that.
@@ -262,18 +256,6 @@ impl<'a> Builder<'a> {
     fn maker(&self, tensor: TensorId) -> Option<u32> {
         let producer = self.outline.analysis.graph.producer(tensor);
         self.outline.number(producer).or_else(|| self.constants.get(&tensor).copied())
-    }
-
-    /// Whether a tensor is a constant that each step copies to a GPU: one of `int32`, which TensorFlow keeps on the host, or one whose
-    /// device is the host, for a reader that wants it in the GPU's memory.
-    fn is_copied_constant(&self, tensor: TensorId, node: NodeId, slot: usize) -> bool {
-        let Outline { analysis, placement, .. } = self.outline;
-        // Asking the file for a type comes last, for it takes longest.
-        self.maker(tensor).is_none()
-            && placement.output(tensor) == Place::Host
-            && placement.inputs(node)[slot] != Place::Host
-            && (placement.names_host(analysis.graph.producer(tensor))
-                || analysis.graph.output_type(tensor).dtype == DataType::INT32)
     }
 
     /// Makes an entry for a tensor that is to be swapped although it is a constant: it is copied all the same, from where it

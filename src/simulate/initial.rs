@@ -50,19 +50,22 @@ impl Initial {
             Holes::OfInitializer => HashSet::default(),
             Holes::None | Holes::Small => events.iter().filter_map(PoolEvent::given).collect(),
         };
-        let mut held: HashMap<u32, (Held, u64)> = HashMap::default();
+        let mut held: Vec<Option<(Held, u64)>> = Vec::with_capacity(events.len() + 1);
         let mut between = Vec::new();
         for &event in events {
             match event {
                 PoolEvent::Take(number, _) if goes.contains(&number) => {}
                 PoolEvent::Take(number, bytes) => {
-                    held.insert(number, (memory.allocate(bytes).ok_or(bytes)?, bytes));
+                    // Numbers come in their order, each once; those of other GPUs are left out.
+                    held.resize(number as usize, None);
+                    held.push(Some((memory.allocate(bytes).ok_or(bytes)?, bytes)));
                     if holes == Holes::Small && between.len() < SMALL_HOLES {
                         between.extend(memory.allocate(CHUNK_BYTES));
                     }
                 }
                 PoolEvent::Give(number) => {
-                    held.remove(&number).into_iter().for_each(|(held, bytes)| memory.free(held, bytes));
+                    let given = held.get_mut(number as usize).and_then(Option::take);
+                    given.into_iter().for_each(|(held, bytes)| memory.free(held, bytes));
                 }
             }
         }

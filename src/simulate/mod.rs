@@ -23,6 +23,7 @@ mod persistent;
 mod pool;
 mod program;
 mod scenario;
+mod wiring;
 
 pub use buffers::{BufferTracker, Made, Outputs, Sharing};
 pub use by_levels::{LevelModel, LevelPeak, peak_by_levels, usable_bytes};

@@ -14,6 +14,7 @@ use super::late::Late;
 use super::loops::{LoopTimes, Loops, UnknownIterations};
 use super::persistent::Persistent;
 use super::program::{Buffer, NONE, buffer};
+use super::wiring::Wiring;
 use super::{Liveness, constants};
 use crate::graph::{Graph, NodeId, TensorId};
 use crate::ops::Fact;
@@ -43,6 +44,7 @@ pub struct Outline<'a> {
     pub(super) persistent: Vec<Vec<u64>>,
     pub(super) beginning: Beginning,
     runs: OnceLock<Runs>,
+    wiring: OnceLock<Wiring>,
 }
 
 /// What is run.
@@ -160,6 +162,7 @@ impl<'a> Outline<'a> {
             persistent: Vec::new(),
             beginning: Beginning::default(),
             runs: OnceLock::new(),
+            wiring: OnceLock::new(),
             liveness,
             place_of,
             late,
@@ -176,6 +179,11 @@ impl<'a> Outline<'a> {
     /// The step's ops as all programs begin with.
     pub(super) fn runs(&self) -> &Runs {
         self.runs.get_or_init(|| Runs::of(self))
+    }
+
+    /// What these read and wait for.
+    pub(super) fn wiring(&self) -> &Wiring {
+        self.wiring.get_or_init(|| Wiring::of(self))
     }
 
     /// Finds what is on the GPUs from step to step, and how it comes there.
@@ -207,6 +215,7 @@ impl<'a> Outline<'a> {
             persistent: Vec::new(),
             beginning: Beginning::default(),
             runs: OnceLock::new(),
+            wiring: OnceLock::new(),
             liveness: self.liveness.clone(),
             place_of: self.place_of.clone(),
             late: self.late.clone(),

@@ -1,7 +1,5 @@
 //! TensorFlow's pool of GPU memory: best fit with coalescing.
 
-use std::collections::BTreeSet;
-
 /// TensorFlow takes the whole memory at once and hands it out in multiples of this.
 pub const CHUNK_BYTES: u64 = 256;
 
@@ -20,14 +18,71 @@ pub struct Chunk(u32);
 /// The algorithm of TensorFlow's `BFCAllocator` on one region: the smallest free chunk that is large enough, at the lowest
 /// address among equals; what is over is split off if it is worth it; free neighbours become one.
 ///
-/// Where the runtime keeps bins of free chunks by powers of two, one ordered set of sizes finds the same chunk.
+/// Free chunks are in bins by powers of two, as the runtime has them.
 #[derive(Debug, Clone)]
 pub struct Pool {
     chunks: Vec<ChunkState>,
     unused: Vec<u32>,
-    /// By size, then address.
-    free: BTreeSet<(u64, u64, u32)>,
+    free: Bins,
     used_bytes: u64,
+}
+
+/// A free chunk: its size, its address, its number.
+type Free = (u64, u64, u32);
+
+/// The free chunks of a pool, by size and then address. Each bin holds few, so a sorted array is faster than a tree.
+#[derive(Debug, Clone)]
+struct Bins {
+    bins: Vec<Vec<Free>>,
+    /// A bit for each bin that is not empty.
+    filled: u64,
+}
+
+impl Bins {
+    fn new() -> Bins {
+        Bins { bins: vec![Vec::new(); u64::BITS as usize], filled: 0 }
+    }
+
+    fn bin_of(bytes: u64) -> usize {
+        bytes.checked_ilog2().unwrap_or(0) as usize
+    }
+
+    fn insert(&mut self, chunk: Free) {
+        let number = Bins::bin_of(chunk.0);
+        let bin = &mut self.bins[number];
+        bin.insert(bin.partition_point(|other| *other < chunk), chunk);
+        self.filled |= 1 << number;
+    }
+
+    fn remove(&mut self, chunk: Free) {
+        let number = Bins::bin_of(chunk.0);
+        let bin = &mut self.bins[number];
+        if let Ok(place) = bin.binary_search(&chunk) {
+            bin.remove(place);
+        }
+        if bin.is_empty() {
+            self.filled &= !(1 << number);
+        }
+    }
+
+    /// Takes the first that has at least so many bytes.
+    fn take(&mut self, bytes: u64) -> Option<Free> {
+        let own = Bins::bin_of(bytes);
+        let place = self.bins[own].partition_point(|chunk| chunk.0 < bytes);
+        let (number, place) = match place < self.bins[own].len() {
+            true => (own, place),
+            false => {
+                let larger = self.filled & (u64::MAX << own << 1);
+                (larger != 0).then_some((larger.trailing_zeros() as usize, 0))?
+            }
+        };
+        let bin = &mut self.bins[number];
+        let chunk = bin.remove(place);
+        if bin.is_empty() {
+            self.filled &= !(1 << number);
+        }
+        Some(chunk)
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,15 +99,15 @@ impl Pool {
     pub fn new(bytes: u64) -> Pool {
         let bytes = bytes / CHUNK_BYTES * CHUNK_BYTES;
         let whole = ChunkState { address: 0, bytes, is_free: true, before: None, after: None };
-        Pool { chunks: vec![whole], unused: Vec::new(), free: BTreeSet::from([(bytes, 0, 0)]), used_bytes: 0 }
+        let mut free = Bins::new();
+        free.insert((bytes, 0, 0));
+        Pool { chunks: vec![whole], unused: Vec::new(), free, used_bytes: 0 }
     }
 
     /// Takes a chunk; none if no free one is large enough.
     pub fn allocate(&mut self, bytes: u64) -> Option<Chunk> {
         let bytes = in_chunks(bytes.max(1));
-        let &found = self.free.range((bytes, 0, 0)..).next()?;
-        self.free.remove(&found);
-        let (size, _, chunk) = found;
+        let (size, _, chunk) = self.free.take(bytes)?;
         if size >= bytes.saturating_mul(2) || size - bytes >= MOST_IDLE_BYTES {
             self.split(chunk, bytes);
         }
@@ -139,7 +194,7 @@ impl Pool {
 
     fn take_from_free(&mut self, chunk: u32) {
         let ChunkState { address, bytes, .. } = self.chunks[chunk as usize];
-        self.free.remove(&(bytes, address, chunk));
+        self.free.remove((bytes, address, chunk));
     }
 }
 
@@ -199,10 +254,11 @@ mod tests {
                     chunk.before.is_none() && !pool.unused.contains(&(number as u32))
                 }).unwrap() as u32);
                 let mut was_free = false;
+                let free: HashSet<Free> = pool.free.bins.iter().flatten().copied().collect();
                 while let Some(chunk) = number.map(|number| pool.chunks[number as usize]) {
                     prop_assert_eq!(chunk.address, address);
                     prop_assert!(!(was_free && chunk.is_free));
-                    prop_assert_eq!(chunk.is_free, pool.free.contains(&(chunk.bytes, chunk.address, number.unwrap())));
+                    prop_assert_eq!(chunk.is_free, free.contains(&(chunk.bytes, chunk.address, number.unwrap())));
                     (was_free, address) = (chunk.is_free, address + chunk.bytes);
                     used += if chunk.is_free { 0 } else { chunk.bytes };
                     number = chunk.after;
@@ -217,7 +273,7 @@ mod tests {
             for chunk in kept {
                 pool.free(chunk);
             }
-            prop_assert_eq!(pool.free.len(), 1);
+            prop_assert_eq!(pool.free.bins.iter().flatten().count(), 1);
         }
     }
 }

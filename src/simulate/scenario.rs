@@ -140,9 +140,10 @@ impl Default for Scenario {
 
 /// Things in another order.
 fn in_another_order<T: Copy>(seed: u64, what: u32, things: &[T]) -> Vec<T> {
-    let mut places: Vec<u32> = (0..things.len() as u32).collect();
-    places.sort_unstable_by_key(|&place| mixed(seed, what, place + 1));
-    places.iter().map(|&place| things[place as usize]).collect()
+    let keyed = (0u32..).zip(things).map(|(place, _)| (mixed(seed, what, place + 1), place));
+    let mut places: Vec<(u64, u32)> = keyed.collect();
+    places.sort_unstable();
+    places.iter().map(|&(_, place)| things[place as usize]).collect()
 }
 
 /// Bits that look like chance, the same for the same arguments: a round of SplitMix64 (Steele, Lea and Flood, 2014).

@@ -15,7 +15,7 @@ mod trigger;
 
 pub use parameters::{LevelSlice, LevelSliceError, Mode, Parameters, SyncMode, SyncModeError};
 
-use std::collections::HashSet;
+use rustc_hash::FxHashMap as HashMap;
 
 use super::{Analysis, Draft, Plan, TensorSwap, TensorUse, ref_variables, swappable};
 use crate::graph::{Device, DeviceError, Graph, NodeId, TensorId};
@@ -102,7 +102,8 @@ pub struct ThresholdPlanner<'a> {
     /// For each node the number of its GPU, if it runs on one that is to be edited.
     gpus: Vec<Option<u32>>,
     inactive: Vec<bool>,
-    excluded: HashSet<OpId>,
+    /// For each node whether its op neither gives nor takes swapped tensors.
+    excluded: Vec<bool>,
     /// For each tensor whether it may leave at all.
     may_leave: Vec<bool>,
 }
@@ -118,19 +119,18 @@ impl<'a> ThresholdPlanner<'a> {
         parameters: &Parameters,
     ) -> Result<ThresholdPlanner<'a>, DeviceError> {
         let graph = analysis.graph;
-        let excluded = |name: &str| {
+        let is_excluded = |name: &str| {
             EXCLUDED.contains(&name) || EXCLUDED_FAMILIES.iter().any(|family| name.starts_with(family))
         };
+        let mut known: HashMap<OpId, bool> = HashMap::default();
+        let mut excluded =
+            |id: OpId| *known.entry(id).or_insert_with(|| is_excluded(graph.registry().op(id).name()));
         Ok(ThresholdPlanner {
             analysis,
             parameters: parameters.clone(),
             gpus: gpu_numbers(graph, &parameters.gpu_devices)?,
             inactive: inactive::inactive_ops(analysis, parameters.mode),
-            excluded: graph
-                .node_ids()
-                .map(|node| graph.op_id(node))
-                .filter(|&id| excluded(graph.registry().op(id).name()))
-                .collect(),
+            excluded: graph.node_ids().map(|node| excluded(graph.op_id(node))).collect(),
             may_leave: graph.tensor_ids().map(|tensor| may_leave(analysis, tensor)).collect(),
         })
     }
@@ -171,7 +171,7 @@ impl<'a> ThresholdPlanner<'a> {
     }
 
     fn takes_part(&self, node: NodeId) -> bool {
-        self.is_active_on_gpu(node) && !self.excluded.contains(&self.analysis.graph.op_id(node))
+        self.is_active_on_gpu(node) && !self.excluded[node.index()]
     }
 
     /// Whether ops may be made to wait for this one that did not need it: the step must run it in any case.
