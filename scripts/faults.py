@@ -2,6 +2,7 @@
 """Kills and stops workers of a training, and sees that nobody hangs and nothing is lost but some steps.
 
     scripts/faults.py --times 20                each worker of two, killed and stopped, in a step and between two, 20 times each
+    scripts/faults.py --only SIGSTOP            stopped alone
     scripts/faults.py --times 2 --workers 3     fewer times, and one worker more
 
 Half of the times workers are started by themselves (--cluster, --rank), and all again with --resume; the other half by
@@ -31,6 +32,7 @@ STEPS, SAVE_EVERY = 30, 5
 # Seconds that a worker is waited for in a step, what finding out who it was may take on top, and the pause between steps, for faults there.
 TIMEOUT, GRACE, PAUSE = 3.0, 2.0, 0.25
 ENDS_FOR_ANOTHER = 4
+FAULTS = {"kill -9": signal.SIGKILL, "SIGSTOP": signal.SIGSTOP}
 
 
 def program():
@@ -196,6 +198,7 @@ class Fault:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--times", type=int, default=20, help="faults of each kind")
+    parser.add_argument("--only", choices=FAULTS, help="this fault alone")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1, help="of the moments in a step")
     options = parser.parse_args()
@@ -209,7 +212,7 @@ def main():
     print("| fault | where | times | others ended after, median and most | named, bit-equal after resuming | most steps lost |")
     print("|---|---|--:|--:|--:|--:|")
     failed = 0
-    for name, how in (("kill -9", signal.SIGKILL), ("SIGSTOP", signal.SIGSTOP)):
+    for name, how in ((name, how) for name, how in FAULTS.items() if options.only in (None, name)):
         for victim in range(options.workers):
             for where in ("in a step", "between steps"):
                 faults = []

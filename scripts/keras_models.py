@@ -127,3 +127,17 @@ MODELS = {
     "ViT": vit,
     "LSTM": lstm,
 }
+
+#: What the table says of the sizes above.
+SIZES = {
+    "ResNet50": "4 × 64²",
+    "MobileNetV2": "8 × 64²",
+    "EfficientNetB0": "4 × 64²",
+    "DenseNet121": "4 × 64²",
+    "3D U-Net": "32³",
+    "DeepLabv3+": "2 × 128²",
+    "BERT-like": "4 layers of 64, 8 × 128 tokens",
+    "GPT-like": "the same size, causal",
+    "ViT": "4 layers of 64, 8 × 64² in patches of 4",
+    "LSTM": "two of 128 over 64 steps, 32 × 32",
+}

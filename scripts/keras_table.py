@@ -2,8 +2,9 @@
 """How much memory Keras models train in: as they are, with keras.RematScope, and with tf_lms.LMS.
 
     keras_table.py run MODEL MODE MEMORY STEPS    one training on the software GPU; prints a line of JSON
+    keras_table.py guess MODEL                    the least memory for which there is a plan, as predicted
     keras_table.py measure RESULTS [MODEL ...]    looks for the least memory of each, and keeps what it finds in RESULTS
-    keras_table.py table RESULTS                  prints the table of docs/keras.md
+    keras_table.py table RESULTS                  prints the table; with --write docs/keras.md, puts it there
 
 Needs `pip install ./python` and `cargo build --release -p softgpu`. Each training is a process of its own.
 """
@@ -11,19 +12,29 @@ Needs `pip install ./python` and `cargo build --release -p softgpu`. Each traini
 import argparse
 import hashlib
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import time
 
+import pages
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python" / "tests"))
 
 MODES = ["plain", "remat", "lms"]
 
-#: Least memories are looked for to within this part.
+#: Least memories are looked for to within about this part.
 NEAR = 0.05
 
+#: Steps of a training as it is, and of one with the line, which is compared with one as it is in ample memory.
+FEW, MANY = 3, 20
+
 AMPLE = "4GiB"
+
+#: What the software GPU copies to the host lies in the C library's memory. That would go back to the system after each copy, and come anew
+#: page by page, which costs more than the copy does; a GPU's driver keeps its host memory.
+KEPT_MEMORY = {"MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": str(2**33), "MALLOC_MMAP_THRESHOLD_": str(2**25)}
 
 
 def mib(text):
@@ -47,11 +58,11 @@ def run(model_name, mode, memory, steps):
         seconds, losses = [], []
 
         def on_train_batch_begin(self, batch, logs=None):
-            self.start = time.monotonic()
+            self.start = time.process_time()
 
         def on_train_batch_end(self, batch, logs=None):
             self.losses.append(float(logs["loss"]))
-            self.seconds.append(time.monotonic() - self.start)
+            self.seconds.append(time.process_time() - self.start)
 
     keras.utils.set_random_seed(1)
     scope = keras.RematScope(mode="full") if mode == "remat" else contextlib.nullcontext()
@@ -86,27 +97,52 @@ def run(model_name, mode, memory, steps):
     print(json.dumps(told))
 
 
-def trained(model, mode, memory, steps=3):
+def trained(model, mode, memory, steps):
     """The same in a process of its own."""
     command = [sys.executable, __file__, "run", model, mode, str(memory), str(steps)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | KEPT_MEMORY)
     if done.returncode:
         return {"failed": done.stderr.splitlines()[-1][:200] if done.stderr else f"exit status {done.returncode}"}
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def least(model, mode, low, high):
-    """The least memory in bytes in which it trains, and what came of it there. In `low` it does not, in `high` it does."""
-    best = None
-    while high - low > NEAR * high:
-        middle = (low + high) // 2
-        told = trained(model, mode, middle)
-        print(f"{model} {mode} {mib(middle):.1f} MiB: {told.get('failed', 'trains')}", file=sys.stderr, flush=True)
+def guess(model_name):
+    """Prints the least memory in bytes for which there is a plan, as predicted."""
+    import soft
+
+    tf = soft.load(AMPLE, "bfc")
+    import keras
+
+    import tf_lms
+    from keras_models import MODELS
+
+    model, data, loss = MODELS[model_name]()
+    model.compile(keras.optimizers.Adam(1e-4), loss)
+    model.optimizer.build(model.trainable_variables)
+    specs = tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape, part.dtype), data)
+    print(json.dumps({"memory": tf_lms.least_memory(model, data=specs)}))
+
+
+def least(model, mode, first, steps):
+    """The least memory in bytes in which it trains, and what came of it there. Looked for from `first` on."""
+    low, high, best, memory, stride = 0, None, None, first, NEAR
+    while True:
+        told = trained(model, mode, memory, steps)
+        print(f"{model} {mode} {mib(memory):.2f} MiB: {told.get('failed', 'trains')}", file=sys.stderr, flush=True)
         if "failed" in told:
-            low = middle
+            low = memory
         else:
-            high, best = middle, told
-    return high, best
+            high, best = memory, told
+        if high is None and memory > 8 * first:
+            return None, told
+        if low and high and high - low <= 1.1 * NEAR * high:
+            return high, best
+        if low and high:
+            memory = (low + high) // 2
+        else:
+            # Further and further away, until it trains on one side and does not on the other.
+            memory = int(memory * (1 - stride) if high else memory / (1 - stride))
+            stride = min(2 * stride, 0.5)
 
 
 def median(values):
@@ -121,44 +157,82 @@ def measure(results, models):
 
     for model in models or MODELS:
         known = found.setdefault(model, {})
+
+        def keep(name, value, known=known):
+            known[name] = value
+            results.write_text(json.dumps(found, indent=1))
+
         for mode in MODES:
-            if mode in known:
-                continue
-            ample = trained(model, mode, AMPLE, 4)
-            if "failed" in ample:
-                known[mode] = {"failed": ample["failed"]}
-            else:
-                high, low = int(1.3 * ample["peak"]), int(0.9 * ample["peak"])
-                if mode == "lms":
-                    low = ample["report"]["devices"][0]["floor_bytes"]
-                memory, there = least(model, mode, low, high)
-                known[mode] = {"memory": memory, "seconds": median(there["seconds"][1:] if there else ample["seconds"][1:])}
-                if mode == "plain":
-                    known[mode]["seconds"] = median(ample["seconds"][1:])
-            results.write_text(json.dumps(found, indent=1))
+            if mode not in known:
+                keep(mode, row_of(model, mode, known))
         if "same" not in known and "memory" in known["plain"] and "memory" in known["lms"]:
-            plain, lms = trained(model, "plain", AMPLE, 20), trained(model, "lms", known["lms"]["memory"], 20)
-            known["same"] = plain.get("variables") == lms.get("variables") and plain.get("losses") == lms.get("losses")
-            known["failed"] = lms.get("failed")
-            report = lms.get("report", {})
-            known["planning_seconds"] = report.get("planning_seconds")
-            known["variables"] = len(plain.get("variables", []))
-            results.write_text(json.dumps(found, indent=1))
+            keep("same", all(known["plain"]["ample"][what] == known["lms"]["there"][what] for what in ("variables", "losses")))
+
+
+def row_of(model, mode, known):
+    """What is found out of a model in one mode: the least memory, and what came of the training in it."""
+    if mode == "lms":
+        command = [sys.executable, __file__, "guess", model]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            return {"failed": done.stderr.splitlines()[-1][:200]}
+        planned = json.loads(done.stdout.splitlines()[-1])["memory"]
+        print(f"{model}: a plan for {mib(planned):.2f} MiB is predicted", file=sys.stderr, flush=True)
+        memory, there = least(model, mode, planned, MANY)
+        if memory is None:
+            return {"failed": there["failed"], "planned": planned}
+        return {"memory": memory, "planned": planned, "seconds": median(there["seconds"][1:]), "there": there}
+    ample = trained(model, mode, AMPLE, MANY if mode == "plain" else FEW)
+    if "failed" in ample:
+        return {"failed": ample["failed"]}
+    memory, there = least(model, mode, ample["peak"], FEW)
+    if memory is None:
+        return {"failed": there["failed"]}
+    return {"memory": memory, "seconds": median(ample["seconds"][1:]), "ample": ample}
 
 
 def cell(known, mode):
     told = known.get(mode, {"failed": "not run"})
-    return told["failed"].split("(")[0][:60] if "failed" in told else f"{mib(told['memory']):.1f}"
+    if "failed" not in told:
+        changed = mode != "lms" or told["there"]["report"]["changed"]
+        return f"{mib(told['memory']):.1f} MiB{'' if changed else ', as it is'}"
+    return "fails" if mode == "remat" else told["failed"].split("(")[0][:60]
 
 
-def table(results):
+def time_cell(known, mode):
+    return f"{1e3 * known[mode]['seconds']:.0f} ms" if "seconds" in known.get(mode, {}) else ""
+
+
+def predicted_cell(known):
+    """By what part the plan makes a step longer, as predicted."""
+    if "there" not in known.get("lms", {}):
+        return ""
+    report = known["lms"]["there"]["report"]
+    before, after = report.get("step_seconds_before"), report.get("step_seconds_after")
+    return f"{100 * (after / before - 1):.0f}%" if before and after else ""
+
+
+def same_cell(known):
+    if "same" not in known:
+        return "not run"
+    return f"yes, {len(known['plain']['ample']['variables'])} variables" if known["same"] else "**no**"
+
+
+def table(results, page):
+    from keras_models import MODELS, SIZES
+
     found = json.loads(results.read_text())
-    print("| model | as it is | RematScope | with the line | step as it is | step with the line | same after 20 steps |")
-    print("|---|---|---|---|---|---|---|")
-    for model, known in found.items():
-        seconds = [f"{1e3 * known[mode]['seconds']:.0f} ms" if "seconds" in known.get(mode, {}) else "-" for mode in ("plain", "lms")]
-        same = f"yes, {known['variables']} variables" if known.get("same") else "not run" if "same" not in known else "**no**"
-        print(f"| {model} | " + " | ".join([*(cell(known, mode) for mode in MODES), *seconds, same]) + " |")
+    lines = [
+        "| model | as it is | RematScope | with the line | step as it is | step with the line | longer, as predicted | same after 20 steps |\n",
+        "|---|---|---|---|---|---|---|---|\n",
+    ]
+    for model in (model for model in MODELS if model in found):
+        known = found[model]
+        cells = [*(cell(known, mode) for mode in MODES), time_cell(known, "plain"), time_cell(known, "lms")]
+        lines.append(f"| {model}, {SIZES[model]} | {' | '.join([*cells, predicted_cell(known), same_cell(known)])} |\n")
+    if page:
+        pages.write(page, "keras_table.py", "".join(lines))
+    print("".join(lines), end="")
 
 
 def main():
@@ -171,14 +245,19 @@ def main():
     several = commands.add_parser("measure")
     several.add_argument("results", type=pathlib.Path)
     several.add_argument("models", nargs="*")
-    commands.add_parser("table").add_argument("results", type=pathlib.Path)
+    commands.add_parser("guess").add_argument("model")
+    shown = commands.add_parser("table")
+    shown.add_argument("results", type=pathlib.Path)
+    shown.add_argument("--write", help="the page with the table's place")
     args = parser.parse_args()
     if args.command == "run":
         run(args.model, args.mode, args.memory, args.steps)
     elif args.command == "measure":
         measure(args.results, args.models)
+    elif args.command == "guess":
+        guess(args.model)
     else:
-        table(args.results)
+        table(args.results, args.write)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,11 @@ def begin(script, part=None):
     return f"<!-- scripts/{script} writes {part + ' ' if part else ''}from here -->\n"
 
 
+def read(path, script, part=None):
+    """What stands between the marks of a page."""
+    return Path(path).read_text().partition(begin(script, part))[2].partition(END)[0]
+
+
 def write(path, script, text, part=None):
     """Puts the text between the marks of a page."""
     page = Path(path).read_text()

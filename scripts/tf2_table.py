@@ -3,7 +3,7 @@
 
     scripts/tf2_table.py --bin target/release                            # all models; some minutes
     scripts/tf2_table.py --bin target/release --only googlenet gpt
-    scripts/tf2_table.py --bin target/release --write docs/accuracy.md
+    scripts/tf2_table.py --bin target/release --write docs/accuracy.md   # with --only, the other rows stay as they are
 
 Each model is exported twice, as a SavedModel whose signature trains and as a graph of version 1, by export_models.py with the Python that
 runs this script. Both are predicted; the SavedModel is trained as it is and rewritten for a part of its peak, with exact memory, and
@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,9 @@ import pages
 from accuracy import ENVIRONMENT, MIB
 
 HERE = pathlib.Path(__file__).resolve().parent
+
+#: What the ops are called that give a branch what it reads, where a function is made flat.
+SWITCH = re.compile(r"/switch_\d+$")
 
 SMALL_BERT = "--hidden 32 --heads 2 --intermediate 128 --layers 2 --positions 32"
 MODELS = {
@@ -94,20 +98,21 @@ def row(args, folder, name, flags):
     if error:
         return [name, error]
     budget = int(predicted[model] * args.part)
-    told, error = tool(args, "lms-tune", model, "--gpu-mem", str(budget), "--memory-ratio", "1", "--device-profile", "soft", "-o", folder / "plan")
+    told, error = tool(
+        args, "lms-tune", model, "--gpu-mem", str(budget), "--memory-ratio", "1", "--device-profile", "soft", "-o", folder / "plan"
+    )
     least = ""
     if error or not (folder / "plan").exists():
         report, error = tool(args, "lms-tune", model, "--gpu-mem", "min", "--device-profile", "soft", "-o", folder / "plan")
         least = " (least)"
         if error:
             return [name, *measured(predicted, model, graph, plain), error.split(": ", 2)[-1]]
-    swapped, error = tool(args, "lms-train", *run, "--plan", folder / "plan")
-    compared, other = tool(
-        args, "lms-train", model, *fed, *threads, "--steps", str(args.steps), "--compare", "--plan", folder / "plan"
-    )
+    swapped, error = tool(args, "lms-train", *run, "--plan", folder / "plan", "--profile", folder / "profile")
+    compared, other = tool(args, "lms-train", model, *fed, *threads, "--steps", str(args.steps), "--compare", "--plan", folder / "plan")
     if error or other:
         return [name, *measured(predicted, model, graph, plain), error or other]
     moved = [swapped["traffic"][way] - plain["traffic"][way] - swapped["plan"][way] for way in ["bytes_out", "bytes_in"]]
+    at_most = for_branches(*[json.loads((folder / name).read_text()) for name in ("plan", "profile")])
     differing = len(compared["variables_differing"])
     return [
         name,
@@ -115,9 +120,27 @@ def row(args, folder, name, flags):
         f"{peak_of(swapped) / MIB:.2f}{least}",
         f"{swapped['plan']['bytes_out'] / MIB:.2f}",
         " / ".join(f"{bytes:+d}" for bytes in moved),
-        f"{'the same' if not compared['first_difference'] and not differing else f'{differing} differ'},"
-        f" {compared['variables_compared']}",
+        " / ".join(str(bytes) for bytes in at_most) if any(at_most) else "",
+        f"{'the same' if not compared['first_difference'] and not differing else f'{differing} differ'}, {compared['variables_compared']}",
     ]
+
+
+def for_branches(plan, profile):
+    """The bytes of the swaps that need not copy anything, out and in: of those that did not run in the step, and back for branches only.
+
+    What a branch reads comes by way of a `Switch`, which is where its data come from, so beside the swap on the host: of a branch that is
+    not taken nothing is copied. Which branch a `Switch` is for, its name does not tell, so this is the most that it can be.
+    """
+    # Names are `lms/swap_in/` OP `/` OUTPUT `_` NUMBER.
+    names = (op["name"].partition("lms/swap_in/")[2] for op in profile["ops"])
+    ran = {name.rpartition("_")[0] for name in names if name}
+    out = back = 0
+    for swap in plan["swaps"]:
+        is_made = swap["tensor"].replace(":", "/") in ran
+        out += 0 if is_made else swap["bytes"]
+        ins = swap["swap_ins"]
+        back += sum(swap["bytes"] for each in ins if not is_made or all(SWITCH.search(reader) for reader in each["consumers"]))
+    return out, back
 
 
 def peak_of(trained):
@@ -135,9 +158,15 @@ def measured(predicted, model, graph, plain):
     ]
 
 
-HEAD = """| model | graph of version 1, predicted | function, predicted | measured | error | planned: measured peak | out, MiB | bytes out / in beside the plan | losses and variables |
-|---|--:|--:|--:|--:|--:|--:|--:|---|
+HEAD = """| model | graph of version 1, predicted | function, predicted | measured | error | planned: measured peak | out, MiB | bytes out / in beside the plan | for branches, at most | losses and variables |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|---|
 """
+
+
+def with_others(page, lines):
+    """All rows in the order of the models: these, and of the others those that the page has."""
+    found = {line.split("|")[1].strip(): line for line in pages.read(page, "tf2_table.py").splitlines(keepends=True)}
+    return [line for name in MODELS if (line := lines.get(name, found.get(name)))]
 
 
 def main():
@@ -152,10 +181,10 @@ def main():
     for name in args.only:
         with tempfile.TemporaryDirectory() as folder:
             cells = row(args, pathlib.Path(folder), name, MODELS[name])
-        lines.append(f"| {' | '.join(cells + [''] * (9 - len(cells)))} |\n")
+        lines.append(f"| {' | '.join(cells + [''] * (10 - len(cells)))} |\n")
         print(lines[-1], end="", flush=True)
     if args.write:
-        pages.write(args.write, "tf2_table.py", HEAD + "".join(lines))
+        pages.write(args.write, "tf2_table.py", HEAD + "".join(with_others(args.write, dict(zip(args.only, lines, strict=True)))))
 
 
 if __name__ == "__main__":
