@@ -2,10 +2,25 @@
 
 use super::super::graph::NodeId;
 use super::super::report::ViolationKind;
-use super::form::{BROADCAST, Expected, Former};
+use super::expected::Expected;
+use super::form::Former;
 use crate::dtype::DataType;
 
+const BROADCAST: &str = "lms/parallel/broadcast";
+
 impl Former<'_, '_> {
+    pub(super) fn all_assigned(&mut self, node: NodeId) {
+        self.is(node, &Expected { op: "NoOp", attrs: Vec::new(), free: &[] });
+        let all = self.graph.control(node).iter().all(|control| {
+            let name = self.graph.name(control.from);
+            name.starts_with("lms/parallel/broadcast/") && name.ends_with("/assign")
+        });
+        if !all {
+            self.wrong(node, ViolationKind::AddedInputs, "the broadcasts of variables");
+        }
+        self.on_host(node);
+    }
+
     /// A variable takes the sum of what the workers have, of whom all but worker 0 give zeros.
     pub(super) fn of_broadcast(&mut self, node: NodeId, scope: &str, what: &str) {
         let under = |what: &str| format!("{BROADCAST}/{scope}/{what}");

@@ -5,10 +5,10 @@
 //! the second must compute what the first does, by all the other rules. Nothing rests on how the graph between was made: both proofs are
 //! about it as it is.
 //!
-//! What is shown, each in a file of its own:
+//! What is shown:
 //!
-//! * what was added has the known form, keys of collectives are unique, and an original input reads what it read, or all workers'
-//!   means or rows of just that tensor (`form`);
+//! * what was added has the known form (`form`, and the files that it names), and keys of collectives are unique (`collectives`);
+//! * an original input reads what it read, or all workers' means or rows of just that tensor (`inputs`);
 //! * nothing that was added is under a condition or in a loop, and within each step all collectives are in one order, since each waits for
 //!   the one before: so all workers come to the same ones in the same order (`order`);
 //! * whatever a step writes to a variable depends on a worker's data only by way of a reduce (`depends`);
@@ -22,10 +22,16 @@
 //! sum, nobody can see in a graph.
 
 mod broadcast;
+mod buckets;
+mod collectives;
 mod depends;
+mod expected;
 mod form;
+mod inputs;
 mod late;
 mod order;
+mod ranks;
+mod reduces;
 mod witness;
 
 use super::conditions::Conditions;
@@ -39,7 +45,7 @@ use super::{CheckOptions, acyclic, op_facts, ref_order, same_nodes};
 use crate::format::{Model, Nodes};
 use crate::ops::OpRegistry;
 
-pub(super) use form::keys;
+pub(super) use collectives::keys;
 pub(super) use witness::without_swaps;
 
 /// Which part of a training a graph is.
