@@ -6,13 +6,13 @@ use lms_testing::manifest::Manifest;
 use lms_testing::training::{Trained, one_thread, train};
 use prost::Message;
 use tf_lms::format::{Model, Nodes, ReadOptions};
-use tf_lms::graph::{Device, Graph};
+use tf_lms::graph::{Device, Graph, NodeId};
 use tf_lms::ops::OpRegistry;
 use tf_lms::plan::{
     Analysis, Plan, Recomputation, RecomputationInput, RecomputationOutput, Substitute, tflms,
 };
 use tf_lms::proto::tensorflow::rewriter_config::Toggle;
-use tf_lms::proto::tensorflow::{ConfigProto, GraphDef, GraphOptions, RewriterConfig};
+use tf_lms::proto::tensorflow::{ConfigProto, GraphDef, GraphOptions, NodeDef, RewriterConfig};
 use tf_lms::rewrite;
 use tf_lms::runtime::TensorFlow;
 use tf_lms::shape::{Shapes, Sizes};
@@ -189,4 +189,65 @@ fn branches_run_again() {
     assert_eq!(trained.loss_bits, expected.loss_bits, "{:?}", trained.losses);
     let ran = trained.nodes().filter(|node| node.name.starts_with("lms/recompute/")).count();
     assert_eq!(ran, 3);
+}
+
+/// What attention weighs runs again behind the loss, for the gradients: products of batches, what is added to them, and their softmax.
+#[test]
+fn attention_runs_again() {
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
+    for name in ["bert_32_b8", "gpt_32_b4"] {
+        let manifest = Manifest::of(name);
+        let original = manifest.model();
+        let expected = train_placed(tensorflow, &original, &manifest);
+        let again = |analysis: &Analysis| {
+            let mut plan = Plan::new(analysis, "by hand", "/cpu:0");
+            plan.recomputations = attention_for_gradients(analysis.graph, &manifest.loss);
+            plan
+        };
+        let trained = train_placed(tensorflow, &rewritten(&original, &manifest, again), &manifest);
+        assert_eq!(trained.loss_bits, expected.loss_bits, "{name}: {:?}", trained.losses);
+        let ran = |op: &str| {
+            let is_it = |node: &&NodeDef| node.op == op && node.name.starts_with("lms/recompute/");
+            trained.nodes().filter(is_it).count()
+        };
+        assert!(ran("Softmax") > 0 && ran("BatchMatMulV2") == ran("Softmax"), "{name}: {}", ran("Softmax"));
+    }
+}
+
+/// Second runs, behind the loss, of each softmax of a product of batches that gradients read, and of what leads from that product to it.
+fn attention_for_gradients(graph: &Graph, loss: &str) -> Vec<Recomputation> {
+    let trigger = loss.split(':').next().unwrap_or(loss);
+    let mut again = Vec::new();
+    for node in graph.node_ids().filter(|&node| graph.op(node).name() == "Softmax") {
+        let Some(tensor) = graph.outputs(node).next() else { continue };
+        let readers = graph.uses(tensor).iter().map(|reader| graph.name(reader.node).to_string());
+        let mut consumers: Vec<String> = readers.filter(|name| name.starts_with("gradients/")).collect();
+        consumers.dedup();
+        let before = again.len();
+        run_again(graph, node, trigger, &mut again);
+        let tensor = format!("{}:0", graph.name(node));
+        match again[before..].iter().any(|run| run.op.contains("MatMul")) && !consumers.is_empty() {
+            true => again.last_mut().unwrap().outputs.push(RecomputationOutput { tensor, consumers }),
+            false => again.truncate(before),
+        }
+    }
+    again
+}
+
+/// Adds second runs of an op and of those before it, as far back as there are products, sums and softmaxes; the number of its own.
+fn run_again(graph: &Graph, node: NodeId, trigger: &str, again: &mut Vec<Recomputation>) -> Option<usize> {
+    if !["Softmax", "AddV2", "BatchMatMulV2"].contains(&graph.op(node).name()) {
+        return None;
+    }
+    let mut inputs = Vec::new();
+    for &read in graph.data_inputs(node) {
+        let producer = graph.producer(read);
+        if let Some(number) = run_again(graph, producer, trigger, again) {
+            let tensor = format!("{}:{}", graph.name(producer), graph.output_index(read));
+            inputs.push(RecomputationInput { tensor, from: Substitute::Recomputation(number as u32) });
+        }
+    }
+    let (op, triggers) = (graph.name(node).to_string(), vec![trigger.to_string()]);
+    again.push(Recomputation { op, triggers, inputs, outputs: Vec::new() });
+    Some(again.len() - 1)
 }

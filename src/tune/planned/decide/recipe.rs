@@ -21,7 +21,7 @@ pub(in crate::tune::planned) enum Chains {
     Short,
     /// More; what they read and what returns later is made again too, if it can be; what is made on the way counts while it is read.
     Long,
-    /// As long ones, and as many ops as a transformer's layer has.
+    /// The same, of still more ops: a transformer's layer has more than long chains.
     Longest,
 }
 
@@ -29,8 +29,8 @@ impl Chains {
     /// All kinds, in the order in which they are tried.
     pub const ALL: [Chains; 3] = [Chains::Short, Chains::Long, Chains::Longest];
 
-    /// How many ops run again for one tensor at most. Twelve reach from one residual block's sum to that before it,
-    /// thirty-two from what a transformer's attention weighs to its layer's input.
+    /// How many ops run again for one tensor at most. Twelve reach from one residual block's sum to that before it;
+    /// a transformer's layer has more.
     fn longest(self) -> usize {
         match self {
             Chains::Short => 6,
