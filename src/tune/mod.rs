@@ -10,6 +10,7 @@ mod by_levels;
 mod description;
 mod error;
 mod judge;
+mod least_budget;
 mod least_memory;
 mod other_orders;
 mod outsiders;
@@ -26,6 +27,7 @@ pub use by_levels::{LevelPlan, LevelTuning, tune_by_levels};
 pub use description::{Abilities, Description, Parameter, ParameterKind, describe};
 pub use error::{StrategyError, UnknownStep};
 pub use judge::Judge;
+pub use least_budget::least_budget;
 pub use least_memory::{LeastMemory, first_guess, least_memory};
 pub use other_orders::peak_in_other_orders;
 pub use planned::Planned;
@@ -114,6 +116,16 @@ pub trait Strategy {
     ///
     /// If it cannot plan for this graph at all.
     fn find(&mut self, judge: &mut Judge) -> Result<Option<Found>, StrategyError>;
+
+    /// A plan that fits, the first that it comes to; none if nothing that it knows fits. The search of the least memory asks for one at many
+    /// memories, and for the best one only where it ends. `like` is what it found for a little more memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Strategy::find`].
+    fn find_any(&mut self, judge: &mut Judge, _like: Option<&Found>) -> Result<Option<Found>, StrategyError> {
+        self.find(judge)
+    }
 }
 
 /// The strategy that looks for nothing.
@@ -300,84 +312,4 @@ fn verdict_of(judge: &mut Judge, strategy: &mut dyn Strategy) -> Result<Verdict,
 fn floors_of(outline: &Outline, strategy: &dyn Strategy, before: &Outcome) -> Vec<Floors> {
     let draft = Draft { host_ops: strategy.host_ops(outline), ..Draft::default() };
     floors(&Program::new(outline, &draft), before)
-}
-
-/// How near the least budget is looked for: to one part in so many.
-const LEAST_BUDGET_PARTS: u64 = 100;
-
-/// By what part more memory a graph as it is may need when it runs in other orders: a twentieth.
-const OTHER_ORDERS_PARTS: u64 = 20;
-
-/// By what part less memory is tried below a least budget, again and again, and how often in vain.
-const MISS_PARTS: u64 = 40;
-const MOST_MISSES: u32 = 8;
-
-/// The least memory of a GPU for which a strategy finds a plan, to within a hundredth; none if there is none for any memory. `machine`
-/// is what the graph runs on, whatever its memory; `whole` is what a GPU has of which a plan may count on so many bytes.
-///
-/// A plan that is tight ([`Tuning::is_tight`]) counts only if there is no other: by experience it does not train in the memory that it was
-/// made for.
-///
-/// What can be planned is not quite monotone in the memory; this is a memory above which all that were tried do.
-///
-/// # Errors
-///
-/// If the strategy cannot plan for this graph.
-pub fn least_budget(
-    outline: &Outline,
-    machine: &Machine,
-    strategy: &mut dyn Strategy,
-    whole: impl Fn(u64) -> u64,
-) -> Result<Option<u64>, StrategyError> {
-    let original = Program::new(outline, &Draft::default());
-    let unlimited = machine.with_memory(Vec::new());
-    let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
-    let floors = floors_of(outline, strategy, &before);
-    let floor = floors.iter().map(|floor| floor.memory_bytes).max().unwrap_or(0);
-    // The pool needs more than the peak, and in other orders a little more than that.
-    let as_it_is = Judge::new(outline, machine).least_memory(&Draft::default());
-    let as_it_is = as_it_is + as_it_is / OTHER_ORDERS_PARTS;
-    for is_careful in [true, false] {
-        let mut fits = |bytes| {
-            let machine = machine.with_memory(vec![bytes]).with_whole_memory(vec![whole(bytes)]);
-            fits(outline, &machine, strategy, is_careful)
-        };
-        if !fits(as_it_is)? {
-            continue;
-        }
-        let (mut low, mut high) = (floor, as_it_is);
-        while high > low + high / LEAST_BUDGET_PARTS {
-            let middle = low + (high - low) / 2;
-            if fits(middle)? { high = middle } else { low = middle }
-        }
-        // Further down there may be budgets again for which there is a plan.
-        let (mut bytes, mut misses) = (high, 0);
-        while misses < MOST_MISSES && bytes > floor {
-            bytes -= bytes / MISS_PARTS;
-            (high, misses) = if fits(bytes)? { (bytes, 0) } else { (high, misses + 1) };
-        }
-        if high < as_it_is || !is_careful {
-            return Ok(Some(high));
-        }
-    }
-    Ok(None)
-}
-
-/// Whether a graph fits on a machine, as it is or with a plan; for a careful judge or one that trusts the profile.
-fn fits(
-    outline: &Outline,
-    machine: &Machine,
-    strategy: &mut dyn Strategy,
-    is_careful: bool,
-) -> Result<bool, StrategyError> {
-    let mut judge = Judge::new(outline, machine);
-    if !is_careful {
-        judge.trust_the_profile();
-    }
-    Ok(match verdict_of(&mut judge, strategy)? {
-        Verdict::Fits => true,
-        // The least of all budgets is picked as plans are that were tried by thousands: it may suffice by luck.
-        Verdict::FitsWithSwapping(found) => judge.endures_being_picked(&found.draft).is_ok(),
-        Verdict::DoesNotFit => false,
-    })
 }

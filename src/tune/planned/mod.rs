@@ -38,8 +38,7 @@ pub use settings::Settings;
 pub(super) use timeline::{Course, LifeId, Order, Position, Reader};
 pub use waits::hold_back_means;
 
-use decide::Chains;
-use search::{Attempts, Parameters, Planner, Point, Reached, Round, Schedule, climb, rank, weights};
+use search::{Planner, Reached, Stages, weights};
 
 /// The name of the strategy in plans and on the command line.
 pub const NAME: &str = "planned";
@@ -80,21 +79,6 @@ pub struct Planned {
     pub progress: Progress,
 }
 
-/// How often room is made where the allocator found none.
-const ROUNDS: u32 = 3;
-
-/// How often more if no plan was found.
-const MORE_ROUNDS: u32 = 24;
-
-/// Simulated ops for a second of effort, for each kind of chains; an ordinary core makes and judges plans at about twice this rate.
-const OPS_PER_SECOND: f64 = 4e6;
-
-/// How long parameters are tried at a time, and the first round of changing single gaps takes.
-const STAGE_SECONDS: f64 = 0.5;
-
-/// The part of the effort that goes into making plans; what is left of it goes into making the best ones better.
-const MAKING_PART: f64 = 0.5;
-
 /// How many times longer than with our own plan a step may be with thresholds that are still worth to be improved.
 const WORTH_IMPROVING: f64 = 1.25;
 
@@ -118,121 +102,61 @@ impl Strategy for Planned {
         if !judge.outline().analysis().step.is_known() {
             return Err(StrategyError::usage(&DESCRIPTION, UnknownStep));
         }
-        let own = self.find_own(judge)?;
+        let own = self.find_own(judge);
         let most_seconds =
             own.as_ref().map_or(f64::INFINITY, |own| own.outcome.step_seconds * WORTH_IMPROVING);
-        let initial_values = judge.outline().initial_values().to_vec();
-        let tflms = Tflms { fixed: self.fixed.clone(), initial_values };
-        let by_thresholds = tflms.find_within(judge, most_seconds)?;
-        let by_thresholds = by_thresholds.filter(|found| judge.endures(&found.draft).is_ok());
+        let by_thresholds = self.find_by_thresholds(judge, most_seconds)?;
         let found = match (own, by_thresholds) {
             (Some(own), Some(other)) => Some(safer(own, other)),
             (own, by_thresholds) => own.or(by_thresholds),
         };
         if self.settings.swap_weights {
-            weights::find(judge, found, |judge| self.find_own(judge))
+            weights::find(judge, found, |judge| Ok(self.find_own(judge)))
         } else {
             Ok(found)
+        }
+    }
+
+    fn find_any(&mut self, judge: &mut Judge, like: Option<&Found>) -> Result<Option<Found>, StrategyError> {
+        if !judge.outline().analysis().step.is_known() || self.settings.swap_weights {
+            return self.find(judge);
+        }
+        let of_own = like.filter(|like| std::ptr::eq(like.strategy, &DESCRIPTION));
+        let like = of_own.and_then(|like| serde_json::from_value(like.parameters.clone()).ok());
+        match self.with_own(judge, |stages, judge| stages.any(judge, like)) {
+            Some(reached) => Ok(Some(found(reached))),
+            None => self.find_by_thresholds(judge, f64::INFINITY),
         }
     }
 }
 
 impl Planned {
-    /// The best plan that is no one's of thresholds.
-    fn find_own(&self, judge: &mut Judge) -> Result<Option<Found>, StrategyError> {
+    /// The best plan of thresholds with which a step takes at most so long.
+    fn find_by_thresholds(
+        &self,
+        judge: &mut Judge,
+        most_seconds: f64,
+    ) -> Result<Option<Found>, StrategyError> {
+        let initial_values = judge.outline().initial_values().to_vec();
+        let tflms = Tflms { fixed: self.fixed.clone(), initial_values };
+        let found = tflms.find_within(judge, most_seconds)?;
+        Ok(found.filter(|found| judge.endures(&found.draft).is_ok()))
+    }
+
+    /// Looks for plans that are no one's of thresholds with these orders of the step's ops.
+    fn with_own<R>(&self, judge: &mut Judge, search: impl FnOnce(&Stages, &mut Judge) -> R) -> R {
         let outline = judge.outline();
         let weights = Draft { host_ops: outline.host_ops().to_vec(), ..Draft::default() };
         let program = Program::new(outline, &weights);
-        let natural =
-            Planner::new(judge, &self.fixed, &program, timeline::natural(&program, judge.machine()));
-        let frugal = Planner::new(judge, &self.fixed, &program, timeline::frugal(&program));
-        let planner_of = |schedule| match schedule {
-            Schedule::Natural => &natural,
-            Schedule::Frugal => &frugal,
-        };
-        let recompute = self.settings.recompute;
-        let kinds: &[Chains] = if recompute { &Chains::ALL } else { &[Chains::Short] };
-        let mut best: Option<Reached> = None;
-        for &chains in kinds {
-            let other = self.find_with(judge, planner_of, search::grid(chains, recompute));
-            best = self.better(best, other);
-        }
-        let second_ops = if recompute { 2.0 * OPS_PER_SECOND } else { OPS_PER_SECOND };
-        let second_steps = second_ops / natural.step_ops().max(1) as f64;
-        let mut left_seconds = self.settings.effort_seconds - STAGE_SECONDS;
-        let mut round_seconds = STAGE_SECONDS;
-        // What is found up to some effort is found with more of it too: who begins something goes on with it in the same way.
-        for number in 1u32.. {
-            if left_seconds <= 0.0 || self.is_ending(best.as_ref()) {
-                break;
-            }
-            if let Some(from) = best.take() {
-                let planner = planner_of(from.point.parameters.schedule);
-                let round = Round {
-                    number: number.into(),
-                    whole_steps: round_seconds * second_steps,
-                    most_steps: left_seconds.min(round_seconds) * second_steps,
-                };
-                best = Some(climb(judge, planner, &self.settings, &self.progress, (from, round)));
-            }
-            left_seconds -= round_seconds + STAGE_SECONDS;
-            round_seconds *= 2.0;
-            if left_seconds < 0.0 || self.is_ending(best.as_ref()) {
-                break;
-            }
-            for &chains in kinds {
-                let other = self.find_with(judge, planner_of, search::further(number, chains, recompute));
-                let other = other.filter(|other| judge.endures_being_picked(&other.draft).is_ok());
-                best = self.better(best, other);
-            }
-        }
-        Ok(best.map(found))
+        let orders = [timeline::natural(&program, judge.machine()), timeline::frugal(&program)];
+        let [natural, frugal] = orders.map(|order| Planner::new(judge, &self.fixed, &program, order));
+        let stages = Stages { natural, frugal, settings: &self.settings, progress: &self.progress };
+        search(&stages, judge)
     }
 
-    /// The better one of two plans, the first if they are equal.
-    fn better(&self, one: Option<Reached>, other: Option<Reached>) -> Option<Reached> {
-        let best = one.into_iter().chain(other).min_by_key(|reached| rank(&reached.outcome))?;
-        self.progress.found(best.outcome.step_seconds);
-        Some(best)
-    }
-
-    /// Whether the search ends here, with a plan that was found.
-    fn is_ending(&self, found: Option<&Reached>) -> bool {
-        found.is_some() && self.progress.is_ending()
-    }
-
-    /// The best plan that is made with these parameters, one after the other, in a second of effort, or all there is if that is less.
-    fn find_with<'a>(
-        &self,
-        judge: &mut Judge,
-        planner_of: impl Fn(Schedule) -> &'a Planner<'a>,
-        all: impl Iterator<Item = Parameters>,
-    ) -> Option<Reached> {
-        let step_ops = planner_of(Schedule::Natural).step_ops();
-        let most_ops = self.settings.effort_seconds.min(STAGE_SECONDS) * OPS_PER_SECOND;
-        let mut search = Attempts::new(judge, step_ops, (most_ops * MAKING_PART) as u64);
-        let mut unfinished = Vec::new();
-        for parameters in all {
-            if search.is_over() {
-                break;
-            }
-            let planner = planner_of(parameters.schedule);
-            let point = search.attempt(planner, Point::new(parameters), ROUNDS);
-            unfinished.extend(point.map(|point| (planner, point)));
-        }
-        // What would make plans better is free if there is none.
-        if search.is_empty() {
-            search.may_take(most_ops as u64);
-        }
-        for (planner, mut point) in unfinished {
-            if search.is_empty() {
-                // Where memory is that scarce, nothing returns before it must.
-                point.parameters.early_fill = point.parameters.fill;
-                search.attempt(planner, point, MORE_ROUNDS);
-            }
-        }
-        search.may_take(most_ops as u64);
-        search.finish()
+    /// The best plan that is no one's of thresholds.
+    fn find_own(&self, judge: &mut Judge) -> Option<Found> {
+        self.with_own(judge, |stages, judge| stages.best(judge)).map(found)
     }
 }
 

@@ -1,6 +1,6 @@
 //! How a tensor can be made again: which ops run a second time, one after the other, and what they read.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::decisions::{Decision, Decisions};
 use super::residence::{Absence, Comeback, Residence};
@@ -14,7 +14,7 @@ use crate::tune::planned::waits::Starters;
 ///
 /// None is better for all graphs: with longer chains less is copied, and what is made on the way keeps other second runs from their
 /// room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::tune::planned) enum Chains {
     /// Few; what they read and what returns later by a copy is brought back earlier; all that is made on the way counts together.

@@ -39,12 +39,28 @@ pub(in crate::tune::planned) struct Attempts<'a, 'b, 'c> {
     judged: HashSet<u64>,
     /// The best plans, the best first.
     best: Vec<(Point, Fitting<'c>)>,
+    /// Whether any plan will do that may be picked among many.
+    any_will_do: bool,
 }
 
 impl<'a, 'b, 'c> Attempts<'a, 'b, 'c> {
     /// Nothing is found yet. A step has so many ops, and so many may be simulated.
     pub fn new(judge: &'a mut Judge<'b>, step_ops: u64, most_ops: u64) -> Attempts<'a, 'b, 'c> {
-        Attempts { judge, step_ops, ops: 0, most_ops, judged: HashSet::new(), best: Vec::new() }
+        Attempts {
+            judge,
+            step_ops,
+            ops: 0,
+            most_ops,
+            judged: HashSet::new(),
+            best: Vec::new(),
+            any_will_do: false,
+        }
+    }
+
+    /// Ends with the first plan that may be picked among many.
+    pub fn end_with_the_first(mut self) -> Self {
+        self.any_will_do = true;
+        self
     }
 
     /// What steps are judged on.
@@ -52,9 +68,9 @@ impl<'a, 'b, 'c> Attempts<'a, 'b, 'c> {
         self.judge.machine()
     }
 
-    /// Whether all effort is spent.
+    /// Whether all effort is spent, or enough is found.
     pub fn is_over(&self) -> bool {
-        self.ops >= self.most_ops
+        self.ops >= self.most_ops || (self.any_will_do && !self.is_empty())
     }
 
     /// Lets more effort be spent, up to so many ops.
@@ -132,7 +148,10 @@ impl<'a, 'b, 'c> Attempts<'a, 'b, 'c> {
         }
         let outcome = self.guard(draft)?.unwrap_or(outcome);
         let Some(place) = self.place_of(&outcome) else { return Ok(None) };
-        self.count(|judge| judge.endures(draft))?;
+        let any_will_do = self.any_will_do;
+        self.count(
+            |judge| if any_will_do { judge.endures_being_picked(draft) } else { judge.endures(draft) },
+        )?;
         Ok(Some((place, outcome)))
     }
 
@@ -157,7 +176,7 @@ impl<'a, 'b, 'c> Attempts<'a, 'b, 'c> {
     pub fn finish(mut self) -> Option<Reached> {
         let mut best = std::mem::take(&mut self.best);
         let mut open: Vec<&mut Fitting> = best.iter_mut().map(|(_, candidate)| candidate).collect();
-        while !open.is_empty() && !self.is_over() {
+        while !open.is_empty() && !self.any_will_do && !self.is_over() {
             open.retain_mut(|candidate| self.improve(candidate));
         }
         let (mut point, Fitting { draft, outcome, residence }) =

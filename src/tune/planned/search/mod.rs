@@ -9,13 +9,13 @@ mod blame;
 mod climb;
 mod improve;
 mod planner;
+mod stages;
 mod starts;
 pub(super) mod weights;
 
-pub(super) use attempts::{Attempts, Reached};
-pub(super) use climb::{Round, climb};
-pub(super) use planner::{Planner, Point};
-pub(super) use starts::{Parameters, Schedule, further, grid};
+pub(super) use attempts::Reached;
+pub(super) use planner::Planner;
+pub(super) use stages::Stages;
 
 use crate::simulate::Outcome;
 use crate::tune::rank::{self, Rank};
@@ -24,6 +24,6 @@ use crate::tune::rank::{self, Rank};
 const STEP_PARTS: f64 = 5e2;
 
 /// What makes a plan better.
-pub(super) fn rank(outcome: &Outcome) -> Rank {
+fn rank(outcome: &Outcome) -> Rank {
     rank::rank(outcome, STEP_PARTS)
 }

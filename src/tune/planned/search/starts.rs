@@ -1,11 +1,11 @@
 //! What plans are made with: first the combinations that serve most graphs, then others, without end.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::tune::planned::decide::Chains;
 
 /// What a plan is made with; found by trying.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(in crate::tune::planned) struct Parameters {
     /// Which order.
     pub schedule: Schedule,
@@ -20,7 +20,7 @@ pub(in crate::tune::planned) struct Parameters {
 }
 
 /// An order of the step's ops.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::tune::planned) enum Schedule {
     /// The runtime's own.
