@@ -17,6 +17,7 @@ use crate::rewrite::{self, RewriteError};
 #[cfg(feature = "tensorflow")]
 use crate::runtime::{TensorFlow, infer_shapes};
 use crate::shape::{Shapes, Sizes};
+use crate::simulate::growths;
 
 /// What to read where a file leaves a choice, and what it may lack.
 #[derive(Debug, Clone, Default)]
@@ -197,7 +198,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// If an op that a step is to be run for is not there.
+    /// If an op that a step is to be run for is not there, or what a loop makes longer in each iteration gets larger than any memory.
     pub fn analyse_sized<'a>(
         &self,
         graph: &'a Graph<'a>,
@@ -215,6 +216,12 @@ impl Model {
         let called: Vec<NodeId> = graph.node_ids().filter(by_name).collect();
         analysis.calls.extend(called);
         analysis.function = self.flat.as_ref().map(|flat| flat.function.clone());
+        if !analysis.sizes.unknown().is_empty() {
+            let growths = growths(&analysis);
+            if !growths.is_empty() {
+                analysis.sizes = Sizes::with_growths(graph, &analysis.shapes, &growths).of(self.name())?;
+            }
+        }
         Ok(analysis)
     }
 

@@ -9,7 +9,7 @@ mod dimensions;
 mod given;
 mod parameters;
 
-pub use bounds::{LargestValue, largest_value};
+pub use bounds::{Growth, LargestValue, largest_value};
 pub use dimensions::{Dimensions, DimensionsError, ParseDimensionsError};
 pub use given::{Declared, GivenShape, GivenShapeError, GivenShapes, ParseShapeError, PlaceholderShapes};
 pub use parameters::learning_parameter_bytes;
@@ -175,6 +175,15 @@ impl Sizes {
     ///
     /// If all tensors together would have more than [`MOST_BYTES`].
     pub fn of(graph: &Graph, shapes: &Shapes) -> Result<Sizes, SizeOverflow> {
+        Sizes::with_growths(graph, shapes, &[])
+    }
+
+    /// The same where it is known which tensors loops make longer, and how often.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sizes::of`].
+    pub fn with_growths(graph: &Graph, shapes: &Shapes, growths: &[Growth]) -> Result<Sizes, SizeOverflow> {
         let mut sizes = Sizes {
             bytes: Vec::with_capacity(graph.tensor_count()),
             bounded: Vec::new(),
@@ -206,7 +215,7 @@ impl Sizes {
             });
         }
         if !sizes.unknown.is_empty() {
-            let bounds = bounds::upper_bounds(graph, shapes);
+            let bounds = bounds::upper_bounds(graph, shapes, growths);
             let unknown = std::mem::take(&mut sizes.unknown);
             for tensor in unknown {
                 let element = graph.output_type(tensor).dtype.size_in_bytes();

@@ -14,7 +14,7 @@ use crate::graph::{FrameId, Graph, NodeId, TensorId};
 use crate::ops::{Fact, Flow};
 use crate::order::{Place, Placement};
 use crate::plan::Analysis;
-use crate::shape::largest_value;
+use crate::shape::{Growth, largest_value};
 
 use super::exchanges::{Exchanges, is_off_for_good};
 use super::outline::output_bytes;
@@ -195,6 +195,51 @@ impl Loops {
     pub fn taken(&self, node: NodeId) -> &[TensorId] {
         self.taken.get(&node).map_or(&[], Vec::as_slice)
     }
+}
+
+/// The tensors that a graph's loops make longer in each iteration, where it is known how often these run. What is kept on a stack or a
+/// list is none of them.
+pub fn growths(analysis: &Analysis) -> Vec<Growth> {
+    let frames = Frames::of(analysis);
+    let known = |(merge, growth): (NodeId, Growth)| {
+        let times = frames.own_times(analysis, analysis.flow.frame(merge), 0)?;
+        Some(Growth { times, ..growth })
+    };
+    carried_and_joined(analysis).into_iter().filter_map(known).collect()
+}
+
+/// The loops that make a tensor longer, and of which it is not known how often they run.
+pub(super) fn endless_growth(analysis: &Analysis) -> Option<UnknownIterations> {
+    let frames = Frames::of(analysis);
+    let mut unknown: BTreeMap<&str, u64> = BTreeMap::new();
+    for (merge, growth) in carried_and_joined(analysis) {
+        let added: u64 = growth.parts.iter().filter_map(|&part| analysis.sizes.bytes(part)).sum();
+        for name in frames.unknown(analysis, analysis.flow.frame(merge)) {
+            *unknown.entry(name).or_default() += added;
+        }
+    }
+    let bytes = unknown.values().copied().max()?;
+    Some(UnknownIterations { bytes, loops: unknown.into_keys().map(str::to_string).collect() })
+}
+
+/// What loops carry around and join with something else in each iteration, each with its `Merge`.
+fn carried_and_joined(analysis: &Analysis) -> Vec<(NodeId, Growth)> {
+    let graph = analysis.graph;
+    let growth = |merge: NodeId| {
+        let tensor = graph.outputs(merge).next()?;
+        let (first, back) = carried(graph, tensor)?;
+        let concat = graph.producer(body(graph, back));
+        if op_of(graph, concat)? != "ConcatV2" {
+            return None;
+        }
+        let (_axis, joined) = inputs_of(graph, concat).split_last()?;
+        let (own, parts): (Vec<TensorId>, Vec<TensorId>) =
+            joined.iter().partition(|&&part| graph.producer(body(graph, part)) == merge);
+        (own.len() == 1).then_some((merge, Growth { tensor, first, concat, parts, times: 0 }))
+    };
+    let is_in_loop =
+        |&node: &NodeId| graph.flow(node) == Some(Flow::Merge) && analysis.flow.frame(node) != FrameId::TOP;
+    graph.node_ids().filter(is_in_loop).filter_map(growth).collect()
 }
 
 /// The stack, list or TensorArray to which an op adds a tensor, none if it makes one of it, and that tensor.

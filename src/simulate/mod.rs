@@ -30,7 +30,7 @@ pub use by_levels::{LevelModel, LevelPeak, peak_by_levels, usable_bytes};
 pub use executor::{simulate, simulate_in};
 pub use floors::{Floors, floors};
 pub use liveness::Liveness;
-pub use loops::{LoopTimes, UnknownIterations};
+pub use loops::{LoopTimes, UnknownIterations, growths};
 pub use machine::Machine;
 pub use memory::Allocator;
 pub use outcome::{GpuOutcome, Holder, NoObserver, Observer, OutOfMemory, Outcome, Piece};

@@ -11,7 +11,7 @@ use super::builder::Runs;
 use super::copied_reads::copied_reads;
 use super::initial::Beginning;
 use super::late::Late;
-use super::loops::{LoopTimes, Loops, UnknownIterations};
+use super::loops::{LoopTimes, Loops, UnknownIterations, endless_growth};
 use super::persistent::Persistent;
 use super::program::{Buffer, NONE, buffer};
 use super::wiring::Wiring;
@@ -144,7 +144,10 @@ impl<'a> Outline<'a> {
         for (place, node) in order.iter().enumerate() {
             place_of[node.index()] = place as u32;
         }
-        check_sizes(analysis, placement, &order)?;
+        if let Err(unknown) = check_sizes(analysis, placement, &order) {
+            // Perhaps they follow from how often loops run.
+            return Err(endless_growth(analysis).map_or(unknown.into(), Unpredictable::from));
+        }
         let loops = match kind {
             Kind::Step => Loops::of(analysis, placement, |node| place_of[node.index()] != NONE)?,
             Kind::Initializer => Loops::default(),

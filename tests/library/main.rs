@@ -8,6 +8,7 @@ mod by_levels;
 mod files;
 mod flatten;
 mod fuzzed;
+mod growing;
 mod planned;
 mod properties;
 mod proto;

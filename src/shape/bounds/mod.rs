@@ -4,12 +4,14 @@
 //! But it is no more than there are tokens, or entries. [`rules`] says so of each op that makes such a tensor and of those that read one;
 //! [`values`] bounds the small integers that ops take as sizes. What is fed and left open has no bound.
 
+mod growth;
 mod rules;
 mod slices;
 mod values;
 
 use std::collections::HashMap;
 
+pub use growth::Growth;
 use values::Values;
 
 use super::Shapes;
@@ -39,18 +41,24 @@ pub fn largest_value(graph: &Graph, shapes: &Shapes, tensor: TensorId) -> Option
     Some(LargestValue { at_most, is_exact, is_size })
 }
 
-/// For each tensor that has no shape in full and that is bounded, dimensions that it does not exceed.
-pub(super) fn upper_bounds(graph: &Graph, shapes: &Shapes) -> HashMap<TensorId, Box<[i64]>> {
+/// For each tensor that has no shape in full and that is bounded, dimensions that it does not exceed. `growths` are the tensors that
+/// loops make longer.
+pub(super) fn upper_bounds(
+    graph: &Graph,
+    shapes: &Shapes,
+    growths: &[Growth],
+) -> HashMap<TensorId, Box<[i64]>> {
     let mut bounds = Bounds { graph, shapes, found: HashMap::new(), values: Values::default() };
-    for &node in graph.topological() {
-        let is_open = |tensor: TensorId| {
-            !is_full(shapes.get(tensor)) && graph.output_type(tensor).dtype.size_in_bytes().is_some()
-        };
-        for tensor in graph.outputs(node).filter(|&tensor| is_open(tensor)) {
-            if let Some(most) = bounds.of_output(node, tensor) {
-                bounds.found.insert(tensor, most.into());
+    bounds.find_all();
+    if !growths.is_empty() {
+        // What a loop adds is known by now, and so how long it gets, from which more may follow.
+        for growth in growths {
+            if let Some(most) = growth.most(&mut bounds) {
+                bounds.found.insert(growth.tensor, most.into());
             }
         }
+        bounds.values = Values::default();
+        bounds.find_all();
     }
     bounds.found
 }
@@ -68,6 +76,21 @@ struct Bounds<'a> {
 }
 
 impl Bounds<'_> {
+    /// Bounds all that is open, in an order in which inputs come first.
+    fn find_all(&mut self) {
+        let Bounds { graph, shapes, .. } = *self;
+        for &node in graph.topological() {
+            let is_open = |tensor: TensorId| {
+                !is_full(shapes.get(tensor)) && graph.output_type(tensor).dtype.size_in_bytes().is_some()
+            };
+            for tensor in graph.outputs(node).filter(|&tensor| is_open(tensor)) {
+                if let Some(most) = self.of_output(node, tensor) {
+                    self.found.insert(tensor, most.into());
+                }
+            }
+        }
+    }
+
     /// Dimensions that an output does not exceed: by its op's rule, and where the shape is known, by that.
     fn of_output(&mut self, node: NodeId, tensor: TensorId) -> Option<Most> {
         let ruled = rules::at_most(self, node, self.graph.output_index(tensor));
@@ -167,6 +190,18 @@ fn product(sizes: &[i64]) -> Option<i64> {
 fn axis_of(axis: i64, rank: usize) -> Option<usize> {
     let place = if axis < 0 { axis + rank as i64 } else { axis };
     (0..rank as i64).contains(&place).then_some(place as usize)
+}
+
+/// The largest of shapes of one rank, dimension by dimension.
+fn largest(shapes: &[Most]) -> Option<Most> {
+    let mut most = shapes.first()?.clone();
+    for shape in shapes {
+        if shape.len() != most.len() {
+            return None;
+        }
+        most.iter_mut().zip(shape).for_each(|(most, &size)| *most = (*most).max(size));
+    }
+    Some(most)
 }
 
 /// What shapes come to that are broadcast to each other.

@@ -4,7 +4,7 @@
 
 use prost::Message;
 
-use super::{Bounds, Most, axis_of, broadcast, product, slices, values};
+use super::{Bounds, Most, axis_of, broadcast, largest, product, slices, values};
 use crate::graph::NodeId;
 use crate::ops::{Attr, AttrLookup, ShapeRule};
 use crate::proto::tensorflow::AttrValue;
@@ -187,18 +187,6 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<
         "Merge" | "RefMerge" => merged(bounds, node, output),
         _ => None,
     }
-}
-
-/// The largest of shapes of one rank, dimension by dimension.
-fn largest(shapes: &[Most]) -> Option<Most> {
-    let mut most = shapes.first()?.clone();
-    for shape in shapes {
-        if shape.len() != most.len() {
-            return None;
-        }
-        most.iter_mut().zip(shape).for_each(|(most, &size)| *most = (*most).max(size));
-    }
-    Some(most)
 }
 
 /// Whichever branch was taken. What a loop brings back is not known here.

@@ -1,6 +1,6 @@
 //! The integers that ops take as sizes, positions and axes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use prost::Message;
@@ -52,6 +52,8 @@ impl Value {
 #[derive(Default)]
 pub(super) struct Values {
     found: HashMap<TensorId, Option<Rc<[Value]>>>,
+    /// The tensors that are vectors though the inference does not say so.
+    vectors: HashSet<TensorId>,
     depth: u32,
 }
 
@@ -70,11 +72,34 @@ pub(super) fn of(bounds: &mut Bounds, tensor: TensorId) -> Option<Vec<Value>> {
         return None;
     }
     bounds.values.depth += 1;
-    let elements = bounds.shapes.get(tensor).and_then(super::product);
-    let values = made_by(bounds, node, tensor).filter(|values| Some(values.len() as i64) == elements);
+    let made = made_by(bounds, node, tensor);
+    let values = made.filter(|values| match bounds.shapes.get(tensor) {
+        Some(shape) => super::product(shape) == Some(values.len() as i64),
+        None => is_of_vector(bounds, node, tensor),
+    });
     bounds.values.depth -= 1;
     bounds.values.found.insert(tensor, values.as_deref().map(Rc::from));
     values
+}
+
+/// Whether an op of whose output the inference knows no shape hands a vector on, or makes a slice of one.
+fn is_of_vector(bounds: &mut Bounds, node: NodeId, tensor: TensorId) -> bool {
+    let graph = bounds.graph;
+    let comes_from_vector = graph.data_inputs(node).first().is_some_and(|&input| is_vector(bounds, input));
+    let hands_on_vector = match graph.op(node).name() {
+        "Merge" => true,
+        "Enter" | "Exit" | "Switch" | "Identity" => comes_from_vector,
+        "StridedSlice" => return comes_from_vector,
+        _ => false,
+    };
+    if hands_on_vector {
+        bounds.values.vectors.insert(tensor);
+    }
+    hands_on_vector
+}
+
+fn is_vector(bounds: &Bounds, tensor: TensorId) -> bool {
+    bounds.shapes.rank(tensor) == Some(1) || bounds.values.vectors.contains(&tensor)
 }
 
 fn made_by(bounds: &mut Bounds, node: NodeId, tensor: TensorId) -> Option<Vec<Value>> {
@@ -90,7 +115,27 @@ fn made_by(bounds: &mut Bounds, node: NodeId, tensor: TensorId) -> Option<Vec<Va
             bounds.values(node, 0)
         }
         // What a loop carries around as it is has the value that it began with.
-        "Merge" if output == 0 && is_carried_unchanged(bounds.graph, node) => bounds.values(node, 0),
+        "Merge" if output == 0 && is_carried_unchanged(bounds.graph, node) => {
+            let first = *bounds.graph.data_inputs(node).first()?;
+            if bounds.shapes.get(tensor).is_none() && !is_vector(bounds, first) {
+                return None;
+            }
+            of(bounds, first)
+        }
+        // What only ever gets larger is at most the largest of what it is compared with.
+        "Merge" if output == 0 => {
+            let other = carried_maximum(bounds.graph, node)?;
+            let first = *bounds.graph.data_inputs(node).first()?;
+            let length = bounds.shapes.get(other).filter(|shape| shape.len() == 1)?.first().copied()?;
+            let (first, other) = (of(bounds, first)?, of(bounds, other)?);
+            let larger = |(one, other): (&Value, &Value)| Value {
+                at_most: one.at_most.max(other.at_most),
+                is_exact: false,
+                is_size: one.is_size || other.is_size,
+            };
+            let are_as_long = first.len() as i64 == length && other.len() == first.len();
+            are_as_long.then(|| first.iter().zip(&other).map(larger).collect())
+        }
         "Shape" => shape(bounds, node, 0),
         "ShapeN" => shape(bounds, node, output),
         "Size" => {
@@ -169,25 +214,48 @@ fn made_by(bounds: &mut Bounds, node: NodeId, tensor: TensorId) -> Option<Vec<Va
 
 /// Whether a `Merge` belongs to a loop whose body hands on what it got: from the `Switch` behind it to its own second input.
 fn is_carried_unchanged(graph: &Graph, merge: NodeId) -> bool {
-    let input = |node: NodeId, slot: usize| {
-        let tensor = *graph.data_inputs(node).get(slot)?;
-        let from = graph.producer(tensor);
-        (from.index() < graph.len()).then_some(from)
-    };
-    let Some(mut node) = input(merge, 1).filter(|&next| graph.op(next).name() == "NextIteration") else {
-        return false;
-    };
+    next_value(graph, merge).is_some_and(|next| comes_from(graph, next, merge))
+}
+
+/// What else the larger of two is made of, where a loop brings that back to a `Merge` and one of them is the `Merge`'s own value.
+fn carried_maximum(graph: &Graph, merge: NodeId) -> Option<TensorId> {
+    let maximum =
+        handed_on(graph, next_value(graph, merge)?).filter(|&node| graph.op(node).name() == "Maximum")?;
+    let &[one, other] = graph.data_inputs(maximum) else { return None };
+    match (comes_from(graph, one, merge), comes_from(graph, other, merge)) {
+        (true, false) => Some(other),
+        (false, true) => Some(one),
+        _ => None,
+    }
+}
+
+/// What a loop brings back to a `Merge`, if that is one of a loop.
+fn next_value(graph: &Graph, merge: NodeId) -> Option<TensorId> {
+    let next = made(graph, *graph.data_inputs(merge).get(1)?)?;
+    (graph.op(next).name() == "NextIteration").then(|| graph.data_inputs(next).first().copied())?
+}
+
+/// Whether a tensor is that of a `Merge`, behind `Switch` and `Identity`.
+fn comes_from(graph: &Graph, tensor: TensorId, merge: NodeId) -> bool {
+    handed_on(graph, tensor) == Some(merge)
+}
+
+/// The op that made what `Switch` and `Identity` hand on.
+fn handed_on(graph: &Graph, mut tensor: TensorId) -> Option<NodeId> {
     for _ in 0..DEEPEST {
-        let Some(from) = input(node, 0) else { return false };
-        if from == merge {
-            return true;
-        }
-        match graph.op(from).name() {
-            "Identity" | "Switch" => node = from,
-            _ => return false,
+        let node = made(graph, tensor)?;
+        match graph.op(node).name() {
+            "Identity" | "Switch" => tensor = *graph.data_inputs(node).first()?,
+            _ => return Some(node),
         }
     }
-    false
+    None
+}
+
+/// The op that makes a tensor; none if it is an argument of a function.
+fn made(graph: &Graph, tensor: TensorId) -> Option<NodeId> {
+    let node = graph.producer(tensor);
+    (node.index() < graph.len()).then_some(node)
 }
 
 /// The sizes of an input.
