@@ -4,6 +4,7 @@
     scripts/tf2_table.py --bin target/release                            # all models; some minutes
     scripts/tf2_table.py --bin target/release --only googlenet gpt
     scripts/tf2_table.py --bin target/release --write docs/accuracy.md   # with --only, the other rows stay as they are
+    scripts/tf2_table.py --bin target/release --forms --write docs/accuracy.md   # only what is predicted of both forms
 
 Each model is exported twice, as a SavedModel whose signature trains and as a graph of version 1, by export_models.py with the Python that
 runs this script. Both are predicted; the SavedModel is trained as it is and rewritten for a part of its peak, with exact memory, and
@@ -62,6 +63,28 @@ def export(flags, output, target):
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode:
         raise SystemExit(f"export_models.py {flags}: {run.stderr.strip().splitlines()[-1]}")
+
+
+def forms(args):
+    """A row for each model that has both forms: what is predicted of the peak, and what of it a step adds to what persists."""
+    for name in args.only:
+        if name.startswith("keras") or name == "resnet50":
+            # The function's layers, or its optimizer, are Keras 3's.
+            continue
+        args.environment = {"SOFTGPU_DEVICES": "2"} if "--towers" in MODELS[name] else {}
+        peaks, added = [], []
+        with tempfile.TemporaryDirectory() as folder:
+            for path, target in [("v1.meta", "-o"), ("tf2", "--tf2-saved-model")]:
+                model = pathlib.Path(folder) / path
+                export(MODELS[name], model, target)
+                report, error = tool(args, "lms-tune", model, "--gpu-mem", "16GiB", "--device-profile", "soft")
+                if error:
+                    raise SystemExit(f"{name}: {error}")
+                first = report["devices"][0]
+                peaks.append(report["peak_before"])
+                added.append(report["peak_before"] - first["persistent_bytes"])
+        cells = [f"{bytes / MIB:.2f}" for bytes in [*peaks, *added]]
+        yield f"| {name} | {' | '.join(cells)} | {(added[1] / added[0] - 1) * 100:+.1f}% |\n"
 
 
 def feeds(model):
@@ -163,6 +186,11 @@ HEAD = """| model | graph of version 1, predicted | function, predicted | measur
 """
 
 
+FORMS_HEAD = """| model | version 1, peak | function, peak | version 1, above what persists | function, above what persists | difference |
+|---|--:|--:|--:|--:|--:|
+"""
+
+
 def with_others(page, lines):
     """All rows in the order of the models: these, and of the others those that the page has."""
     found = {line.split("|")[1].strip(): line for line in pages.read(page, "tf2_table.py").splitlines(keepends=True)}
@@ -176,7 +204,14 @@ def main():
     parser.add_argument("--part", type=float, default=0.7, help="the part of the peak that plans are made for")
     parser.add_argument("--steps", type=int, default=20, help="steps after which all variables are compared")
     parser.add_argument("--write", help="the page with the table's place")
+    parser.add_argument("--forms", action="store_true", help="only predict both forms of each, and compare these")
     args = parser.parse_args()
+    if args.forms:
+        text = FORMS_HEAD + "".join(forms(args))
+        print(text, end="")
+        if args.write:
+            pages.write(args.write, "tf2_table.py", text, "forms")
+        return
     lines = []
     for name in args.only:
         with tempfile.TemporaryDirectory() as folder:
