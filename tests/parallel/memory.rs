@@ -4,9 +4,12 @@ use serde_json::Value;
 
 use lms_testing::program::{Case, DEEPLAB, GOOGLENET, command, ready, report};
 
+/// The last one is recorded, and its peak not counted.
+const STEPS: &str = "12";
+
 fn train(case: &Case, flags: &[&str]) -> Value {
     let model = format!("testdata/{}.meta", case.model);
-    let mut all = vec![model.as_str(), "--threads", "1", "--warmup", "1", "--steps", "2", "--json"];
+    let mut all = vec![model.as_str(), "--threads", "1", "--warmup", "1", "--steps", STEPS, "--json"];
     case.feeds.iter().for_each(|feed| all.extend(["--feed", feed]));
     all.extend(flags);
     report(&command(&all).output().unwrap())
@@ -16,7 +19,13 @@ fn bytes(report: &Value, key: &str, way: &str) -> u64 {
     report[key][way].as_u64().unwrap_or_else(|| panic!("no {key} {way} in {report}"))
 }
 
-/// What crosses the link is what one worker swaps, and its gradients each way: exactly.
+/// The median of steps' peaks: which copies have ended when an op allocates is chance, on one worker as well.
+fn peak(report: &Value) -> f64 {
+    let median = report["memory"]["step_peak_bytes"]["median"].as_f64();
+    median.unwrap_or_else(|| panic!("no peaks of steps in {report}"))
+}
+
+/// What crosses the link is what one worker swaps, and its gradients each way: exactly. The peak stays.
 #[test]
 fn gradients_are_all_that_workers_copy_beside_their_swaps() {
     if !ready() {
@@ -53,12 +62,8 @@ fn gradients_are_all_that_workers_copy_beside_their_swaps() {
                 case.model
             );
             assert_eq!(worker["swapins_kept"], worker["plan"]["swapins"]);
-            let (peak, before) = (bytes(worker, "memory", "peak_bytes"), bytes(&one, "memory", "peak_bytes"));
-            assert!(
-                peak as f64 <= before as f64 * 1.03,
-                "{}: peak {peak} with others, {before} alone",
-                case.model
-            );
+            let (peak, before) = (peak(worker), peak(&one));
+            assert!(peak <= before * 1.03, "{}: peak {peak} with others, {before} alone", case.model);
         }
     }
 }

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tf_lms::proto::tensorflow::run_options::TraceLevel;
 use tf_lms::proto::tensorflow::{RunMetadata, RunOptions};
 use tf_lms::runtime::{Feed, Session, SessionError, Step, Tensor};
-use tf_lms::train::{HostMemory, Phase, SoftGpu, SoftGpuError};
+use tf_lms::train::{HostMemory, Phase, SoftGpuError};
 
 use crate::args::Args;
 use crate::checkpoint;
@@ -46,7 +46,8 @@ pub fn run(
         }
         // The first step copies constants, and the recorded one takes longer than others.
         let recorded = wishes.record && number + 1 == all;
-        let before = setup.soft.as_ref().map(SoftGpu::counters).transpose()?;
+        let before =
+            setup.soft.as_ref().map(|soft| trained.before_step(soft, args.is_exact())).transpose()?;
         enter(Phase::Step, number + 1);
         let start = Instant::now();
         let fetched = if recorded {
