@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use lms_testing::program::{Case, DEEPLAB, GOOGLENET, command, ready, report};
+use lms_testing::program::{Case, DEEPLAB, GOOGLENET, MNIST_REF, command, ready, report};
 
 /// The last one is recorded, and its peak not counted.
 const STEPS: &str = "12";
@@ -31,7 +31,7 @@ fn gradients_are_all_that_workers_copy_beside_their_swaps() {
     if !ready() {
         return;
     }
-    for case in [GOOGLENET, DEEPLAB] {
+    for case in [GOOGLENET, DEEPLAB, MNIST_REF] {
         let flags = ["--device", "soft:1GiB", "--exact-memory", "--swapout-threshold", "1"];
         let one = train(&case, &flags);
         let two = train(&case, &[&flags[..], &["--workers", "2"]].concat());
@@ -41,7 +41,7 @@ fn gradients_are_all_that_workers_copy_beside_their_swaps() {
             let reduced = worker["reduced"]["bytes"].as_u64().unwrap();
             // The loss, one number, is among them; it goes to the host as it always did, and nobody reads its mean on the GPU.
             let loss = 4;
-            assert!(reduced > 20_000_000);
+            assert!(reduced > 10_000_000);
             assert_eq!(worker["reduced"]["unknown_sizes"], 0);
             assert_eq!(
                 bytes(worker, "plan", "bytes_out"),
