@@ -9,7 +9,7 @@ use crate::format::{self, Edits, Encoding, Model as File, collected_ops};
 use crate::graph::Graph;
 use crate::parallel::{ParallelError, ParallelOptions, data_parallel};
 use crate::plan::{Analysis, DataParallel};
-use crate::rewrite;
+use crate::rewrite::{self, RewriteError, is_added};
 
 impl Model {
     /// Finds out what makes this model train on several workers. `analysis` is of its graph.
@@ -18,12 +18,16 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// If what becomes of a gradient is not understood.
+    /// If it was rewritten before, or what becomes of a gradient is not understood.
     pub fn data_parallel(
         &self,
         analysis: &Analysis,
         options: &ParallelOptions,
     ) -> Result<DataParallel, Error> {
+        let nodes = self.analysed().nodes();
+        if let Some(node) = (0..nodes.len()).map(|node| nodes.name(node)).find(|name| is_added(name)) {
+            return Err(RewriteError::AlreadyRewritten { node: node.to_string() }).of(self.name())?;
+        }
         let Some(flat) = &self.flat else {
             let collected = self.meta_graph.as_ref().map(|meta_graph| collected_ops(meta_graph, "losses"));
             let first = collected.and_then(|losses| losses.into_iter().next());

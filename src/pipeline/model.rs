@@ -141,7 +141,7 @@ impl Model {
     }
 
     /// The graph that is analysed and rewritten: the function's, or the file's.
-    fn analysed(&self) -> &File {
+    pub(super) fn analysed(&self) -> &File {
         self.flat.as_ref().map_or(&self.file, |flat| &flat.model)
     }
 

@@ -7,8 +7,8 @@
 //! * [`GrapplerMemory`] has TensorFlow's own memory optimizer rewrite a graph.
 //! * [`HostMemory`] is what the process holds of the host's memory.
 //! * [`Link`] measures how fast a GPU and the host copy to each other.
-//! * [`Cluster`] says which processes train together, [`for_worker`] makes a graph one for a worker, [`ask`] finds out who is there, and
-//!   [`newest`] from which checkpoint to go on.
+//! * [`Cluster`] says which processes train together, [`for_worker`] makes a graph one for a worker, [`ask`] finds out who is there,
+//!   a [`Beacon`] tells others where this one is, and [`newest`] is the checkpoint to go on from.
 //! * [`Part`] gives a worker its part of the data that a graph reads by itself.
 //! * [`OutOfMemory`] takes apart what TensorFlow says when memory runs out.
 
@@ -30,6 +30,7 @@ mod peers;
 mod recipe;
 mod softgpu;
 mod stats;
+mod whereabouts;
 mod worker_graph;
 
 pub use called::CalledStep;
@@ -50,4 +51,5 @@ pub use recipe::{Asked, CopyOps, Initial, Recipe, Saver, TrainRun, Variable};
 pub use softgpu::{SoftGpu, SoftGpuError};
 pub use softgpu_interface::{CopyCounters, Counters};
 pub use stats::{Intervals, Percentiles};
+pub use whereabouts::{Beacon, Phase, Whereabouts};
 pub use worker_graph::{Timeouts, for_worker};

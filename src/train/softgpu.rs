@@ -46,6 +46,7 @@ pub enum SoftGpuError {
 pub struct SoftGpu {
     device_count: unsafe extern "C" fn() -> i32,
     counters: unsafe extern "C" fn(i32, *mut Counters) -> i32,
+    reset: unsafe extern "C" fn(i32) -> i32,
     trace: unsafe extern "C" fn(i32) -> i32,
     write_trace: unsafe extern "C" fn(*const c_char) -> i32,
     last_error: unsafe extern "C" fn() -> *const c_char,
@@ -93,6 +94,7 @@ impl SoftGpu {
             let soft = SoftGpu {
                 device_count: *library.get(b"softgpu_device_count\0").map_err(not)?,
                 counters: *library.get(b"softgpu_counters\0").map_err(not)?,
+                reset: *library.get(b"softgpu_reset\0").map_err(not)?,
                 trace: *library.get(b"softgpu_trace\0").map_err(not)?,
                 write_trace: *library.get(b"softgpu_write_trace\0").map_err(not)?,
                 last_error: *library.get(b"softgpu_last_error\0").map_err(not)?,
@@ -117,6 +119,17 @@ impl SoftGpu {
             Ok(counters)
         };
         (0..devices).map(counters).collect()
+    }
+
+    /// Has all devices count anew, and their peaks begin with what is live. Nothing may run meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// If the plug-in refuses.
+    pub fn reset(&self) -> Result<(), SoftGpuError> {
+        const ALL: i32 = -1;
+        // SAFETY: any number may be passed.
+        self.result(unsafe { (self.reset)(ALL) })
     }
 
     /// Begins a trace, or ends it.

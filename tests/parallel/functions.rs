@@ -15,6 +15,7 @@ use tf_lms::proto::tensorflow::attr_value::Value;
 use tf_lms::proto::tensorflow::{FunctionDef, GraphDef, NodeDef, SavedModel};
 use tf_lms::verify::{ViolationKind, check};
 
+use crate::memory::peak;
 use crate::one_process::Training;
 use crate::zoo::run_python;
 use lms_testing::program::{command, of, ready, report};
@@ -183,7 +184,7 @@ fn gradients_are_all_that_workers_of_a_function_copy_beside_their_swaps() {
     }
     let step = dense();
     let flags = ["--device", "soft:1GiB", "--exact-memory", "--swapout-threshold", "1", "--warmup", "1"];
-    let flags = [&flags[..], &["--steps", "2"]].concat();
+    let flags = [&flags[..], &["--steps", "12"]].concat();
     let one = train(&step, &flags);
     let two = train(&step, &[&flags[..], &["--workers", "2"]].concat());
     for worker in two["each"].as_array().unwrap() {
@@ -197,7 +198,6 @@ fn gradients_are_all_that_workers_of_a_function_copy_beside_their_swaps() {
         assert!(gradients > 50_000, "{worker}");
         assert_eq!([more("bytes_out"), more("bytes_in")], [gradients, gradients], "{worker}");
         assert_eq!(worker["swapins_kept"], worker["plan"]["swapins"]);
-        let peak = |report: &Json| report["memory"]["peak_bytes"].as_f64().unwrap();
         assert!(peak(worker) <= peak(&one) * 1.03, "{} of {}", peak(worker), peak(&one));
     }
 }

@@ -4,6 +4,7 @@
 
 mod faults;
 mod functions;
+mod late;
 mod memory;
 mod one_process;
 mod records;

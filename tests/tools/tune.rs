@@ -594,3 +594,36 @@ fn many_gpus_are_predicted() {
         "more than 65536",
     );
 }
+
+/// A step that is a function is predicted as any other: with what its workers reduce, and its plans.
+#[test]
+fn many_gpus_are_predicted_for_a_function() {
+    const STEP: &str = "testdata/mnist_cnn_tf2";
+    let directory = TempDir::new().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_string();
+    let (joined, single, workers) = (path("joined.json"), path("single.json"), path("workers"));
+    let rewrite = |flags: &[&str]| {
+        let output = tool("lms-rewrite", &[&[STEP, "-q"][..], flags].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+    };
+    rewrite(&["--swapout-threshold", "1", "--dry-run", "--data-parallel", "--plan-out", &joined]);
+    rewrite(&["--swapout-threshold", "1", "--dry-run", "--plan-out", &single]);
+    rewrite(&["--data-parallel", "-o", &workers]);
+
+    let network = ["--gpu-mem", "64MiB", "--nodes", "4", "--gpus-per-node", "2", "--network", "25GB/s,5us"];
+    let base = [&[STEP][..], &network].concat();
+    let many = json(0, &base);
+    // All weights, 52.8 KiB, and the loss, which the function returns.
+    assert_eq!((&many["reduced_bytes"], &many["buckets"]), (&54060.into(), &2.into()));
+    assert_eq!((&many["fits_as_it_is"], &many["examples_per_worker"]), (&true.into(), &8.into()));
+    assert_eq!(many["with"], many["without"]);
+    let seconds = |report: &Value, of: &str| report["with"][of].as_f64().unwrap();
+    let alone = json(0, &[STEP, "--gpu-mem", "64MiB"]);
+    assert_eq!(many["without"]["alone_seconds"], alone["step_seconds_before"]);
+    assert!(many["with"]["asked"]["step_seconds"].as_f64() > Some(seconds(&many, "alone_seconds")));
+    // Its swaps take time.
+    let swapped = json(0, &[&base[..], &["--plan", &joined]].concat());
+    assert!(seconds(&swapped, "alone_seconds") > seconds(&many, "alone_seconds"), "{swapped}");
+    fail(1, &[&base[..], &["--plan", &single]].concat(), "the plan is for one worker");
+    fail(1, &[&[workers.as_str()][..], &network].concat(), "take them out first: lms-rewrite --strip");
+}

@@ -3,6 +3,7 @@
 mod again;
 mod alone;
 mod args;
+mod blame;
 mod checkpoint;
 mod cluster_args;
 mod compare;

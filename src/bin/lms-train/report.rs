@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use serde::Serialize;
 use tf_lms::cli::{Page, Size};
-use tf_lms::train::{GrapplerMemory, HostMemory, Percentiles, examples, points};
+use tf_lms::train::{Counters, GrapplerMemory, HostMemory, Percentiles, examples, points};
 
 use crate::args::Args;
 use crate::gpus::{Busy, Gpu, Traffic};
@@ -69,6 +69,8 @@ pub struct Memory {
     pub peak_bytes: Option<u64>,
     /// `exact`: of all allocations; `sampled`: at each op, so it may have been more.
     peak_is: Option<&'static str>,
+    /// Of each measured step, where peaks are exact: on the GPU with the most in that step.
+    step_peak_bytes: Option<Percentiles>,
     /// Of the whole process: with the software GPU, the device's memory is among it.
     host: Option<Host>,
 }
@@ -93,6 +95,13 @@ impl Host {
             last_step_bytes: last,
         }
     }
+}
+
+/// The peak of each measured step.
+fn step_peaks(trained: &Trained) -> Vec<f64> {
+    let most =
+        |step: &Vec<Counters>| step.iter().map(|counters| counters.peak_bytes).max().unwrap_or_default();
+    trained.counted.iter().map(|step| most(step) as f64).collect()
 }
 
 impl Report {
@@ -125,6 +134,7 @@ impl Report {
             memory: Memory {
                 limit_bytes: totals.first().map(|total| total.limit_bytes),
                 peak_bytes: exact.or(sampled),
+                step_peak_bytes: exact.and_then(|_| Percentiles::of(&step_peaks(trained))),
                 peak_is: exact.map(|_| "exact").or(sampled.map(|_| "sampled")),
                 host: HostMemory::now().map(|now| Host::of(trained, now)),
             },

@@ -8,7 +8,7 @@ use tf_lms::cli::Failure;
 use tf_lms::plan::{SET_COUNT, WORKERS};
 use tf_lms::proto::tensorflow::RunMetadata;
 use tf_lms::runtime::{Feed, Session, SessionError, Step, Tensor};
-use tf_lms::train::{Counters, HostMemory, Initial, OutOfMemory, SoftGpu, TrainRun, digest};
+use tf_lms::train::{Counters, HostMemory, Initial, OutOfMemory, SoftGpu, SoftGpuError, TrainRun, digest};
 
 use crate::args::Args;
 use crate::job::Job;
@@ -22,10 +22,12 @@ pub struct Trained {
     pub losses: Vec<f64>,
     /// The seconds of each measured step that was not recorded.
     pub seconds: Vec<f64>,
-    /// What the software GPU counted in all of `seconds`, and in how many steps.
+    /// What the software GPU counted in each of `seconds`; where it counts exactly, peaks are those of the step.
     pub counted: Vec<Vec<Counters>>,
-    /// What it counted from the beginning.
+    /// What it has counted at the end; peaks are those of the whole training.
     pub total: Option<Vec<Counters>>,
+    /// The peaks of each GPU until they were counted anew.
+    earlier_peaks: Vec<u64>,
     /// The process's memory before the first measured step and before the last step.
     pub host_first: Option<HostMemory>,
     pub host_last: Option<HostMemory>,
@@ -167,8 +169,30 @@ pub fn train_into(
         trained.last =
             variables(&session, job).map_err(|error| context.explain(error, "reading the variables"))?;
     }
-    trained.total = setup.soft.as_ref().map(SoftGpu::counters).transpose()?;
+    if let Some(soft) = &setup.soft {
+        let mut total = soft.counters()?;
+        for (counters, &earlier) in total.iter_mut().zip(&trained.earlier_peaks) {
+            counters.peak_bytes = counters.peak_bytes.max(earlier);
+        }
+        trained.total = Some(total);
+    }
     Ok(())
+}
+
+impl Trained {
+    /// What the software GPU has counted before a step. Where it counts exactly, it begins anew.
+    pub fn before_step(&mut self, soft: &SoftGpu, exact: bool) -> Result<Vec<Counters>, SoftGpuError> {
+        let counters = soft.counters()?;
+        if !exact {
+            return Ok(counters);
+        }
+        self.earlier_peaks.resize(counters.len(), 0);
+        for (earlier, counters) in self.earlier_peaks.iter_mut().zip(&counters) {
+            *earlier = counters.peak_bytes.max(*earlier);
+        }
+        soft.reset()?;
+        soft.counters()
+    }
 }
 
 /// Gives the variables their first values, and fills tables.

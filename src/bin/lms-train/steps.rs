@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tf_lms::proto::tensorflow::run_options::TraceLevel;
 use tf_lms::proto::tensorflow::{RunMetadata, RunOptions};
 use tf_lms::runtime::{Feed, Session, SessionError, Step, Tensor};
-use tf_lms::train::{HostMemory, SoftGpu, SoftGpuError};
+use tf_lms::train::{HostMemory, Phase, SoftGpuError};
 
 use crate::args::Args;
 use crate::checkpoint;
@@ -27,7 +27,14 @@ pub fn run(
     let all = args.warmup + args.steps;
     let bar = progress(args, all);
     let mut longest = None;
+    // For the others to ask.
+    let enter = |phase: Phase, step: u64| {
+        if let Some(workers) = &setup.workers {
+            workers.enter(phase, step);
+        }
+    };
     for number in args.cluster.first_step..all {
+        enter(Phase::Between, number + 1);
         if let Some(seconds) = args.cluster.pause {
             thread::sleep(Duration::from_secs_f64(seconds));
         }
@@ -39,7 +46,9 @@ pub fn run(
         }
         // The first step copies constants, and the recorded one takes longer than others.
         let recorded = wishes.record && number + 1 == all;
-        let before = setup.soft.as_ref().map(SoftGpu::counters).transpose()?;
+        let before =
+            setup.soft.as_ref().map(|soft| trained.before_step(soft, args.is_exact())).transpose()?;
+        enter(Phase::Step, number + 1);
         let start = Instant::now();
         let fetched = if recorded {
             let (fetched, metadata) =
@@ -55,6 +64,7 @@ pub fn run(
             let fetched = runs.iter().map(run).collect::<Result<Vec<_>, _>>();
             fetched.map_err(|error| context.explain(error, &format!("step {}", number + 1)))?.concat()
         };
+        enter(Phase::Between, number + 2);
         let seconds = start.elapsed().as_secs_f64();
         // The first step takes longer than others, so it counts until there is another.
         let of_others = longest.filter(|_| number > args.cluster.first_step + 1);
@@ -78,6 +88,7 @@ pub fn run(
         if let Some(prefix) = args.save.as_ref().filter(|_| args.cluster.is_first())
             && (last || args.save_every.is_some_and(|every| done.is_multiple_of(every)))
         {
+            enter(Phase::Saves, number + 2);
             trained.saved = Some(checkpoint::save(session, &job.recipe, prefix, done)?.display().to_string());
         }
         if last {

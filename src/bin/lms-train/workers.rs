@@ -9,23 +9,22 @@ use anyhow::Context as _;
 use tf_lms::cli::Failure;
 use tf_lms::plan::{BARRIER, BROADCAST, RANK, WORKERS};
 use tf_lms::proto::tensorflow::ConfigProto;
-use tf_lms::runtime::{Code, Server, Session, SessionError, Tensor, TensorFlow};
-use tf_lms::train::{Cluster, DeviceChoice, Presence, Timeouts, ask, for_worker};
+use tf_lms::runtime::{Server, Session, SessionError, Tensor, TensorFlow};
+use tf_lms::train::{Beacon, Cluster, DeviceChoice, Phase, Timeouts, for_worker};
 
 use crate::args::Args;
+use crate::blame::{self, Blame};
 use crate::listen;
 
 /// The exit status of a worker that ended because of another one.
 pub const OTHER_WORKER: i32 = 4;
-
-/// What is said of a worker that is there and does nothing.
-pub const HANGS: &str = "hangs: it listens, and does not answer";
 
 /// A worker with its server.
 pub struct Workers {
     cluster: Cluster,
     server: Server,
     timeouts: Timeouts,
+    beacon: Beacon,
 }
 
 impl Workers {
@@ -45,7 +44,8 @@ impl Workers {
         listen::only_on(address.ip());
         let server = Server::start(tensorflow, &cluster.server_def(config))
             .with_context(|| format!("worker {} cannot listen on {address}", cluster.rank))?;
-        Ok(Some(Workers { cluster, server, timeouts: args.cluster.timeouts() }))
+        let beacon = Beacon::light(address);
+        Ok(Some(Workers { cluster, server, timeouts: args.cluster.timeouts(), beacon }))
     }
 
     /// A session on this worker's server.
@@ -62,6 +62,7 @@ impl Workers {
     /// Gives all workers the variables of worker 0.
     pub fn begin(&self, session: &Session) -> Result<(), SessionError> {
         let (workers, rank) = (number(self.cluster.len())?, number(self.cluster.rank)?);
+        self.enter(Phase::Begins, 0);
         session.run(&[(WORKERS, &workers), (RANK, &rank)], &[], &[BROADCAST]).map(|_| ())
     }
 
@@ -79,55 +80,21 @@ impl Workers {
         thread::sleep(Duration::from_millis(300));
     }
 
+    /// What this worker does from now on; `step` is the one that it runs, or runs next, from 1.
+    pub fn enter(&self, phase: Phase, step: u64) {
+        self.beacon.enter(phase, step);
+    }
+
     /// An error of a run, with the worker that it comes from if that is another one; none if it is this one's own.
     pub fn blame(&self, error: &SessionError, what: &str) -> Option<anyhow::Error> {
         let status = error.status()?;
-        let of_others = [
-            Code::Unavailable,
-            Code::DeadlineExceeded,
-            Code::Aborted,
-            Code::Cancelled,
-            Code::FailedPrecondition,
-        ];
-        let message = status.message.as_str();
-        if !of_others.contains(&status.code) && !message.contains("ollective") {
+        if !blame::may_be_of_another(status) {
             return None;
         }
-        let others: Vec<usize> = (0..self.cluster.len()).filter(|&rank| rank != self.cluster.rank).collect();
-        let addresses: Vec<String> =
-            others.iter().map(|&rank| self.cluster.addresses[rank].clone()).collect();
-        let found = ask(&addresses);
-        let missing: Vec<String> = others
-            .iter()
-            .zip(&addresses)
-            .zip(&found)
-            .filter_map(|((rank, address), presence)| match presence {
-                Presence::Answers => None,
-                Presence::Silent => Some(format!("worker {rank} ({address}) {HANGS}")),
-                Presence::Gone => Some(format!("worker {rank} ({address}) is gone, or never came")),
-            })
-            .collect();
-        let names = |rank: &usize| {
-            // Task 1 is not meant where task 10 is named.
-            let name = format!("task:{rank}");
-            message.split(&name).skip(1).any(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
-        };
-        let named = others.iter().find(|rank| names(rank));
-        let why = match (missing.is_empty(), status.code) {
-            (false, _) => missing.join("; "),
-            (true, Code::DeadlineExceeded) => {
-                let Timeouts { step, start } = self.timeouts;
-                format!(
-                    "all workers answer, but one did not come to a reduce in time: if its steps take so long, give a longer \
-                     --worker-timeout ({step} s), or --start-timeout ({start} s) for the first"
-                )
-            }
-            (true, _) => match named {
-                Some(rank) => format!("worker {rank} ({}) failed: {message}", self.cluster.addresses[*rank]),
-                None => format!("another worker failed: {message}"),
-            },
-        };
-        Some(Failure::OtherWorker.error(format!("worker {}: {what}: {why}", self.cluster.rank)))
+        let blame = Blame::of(&self.cluster, &self.beacon, self.timeouts, status);
+        let rank = self.cluster.rank;
+        self.beacon.leave(&blame.others, rank, blame.worker);
+        Some(Failure::OtherWorker.error(format!("worker {rank}: {what}: {}", blame.why)))
     }
 }
 

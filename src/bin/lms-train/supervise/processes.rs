@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use tf_lms::cli::Failure;
 
-use crate::workers::{HANGS, OTHER_WORKER};
+use crate::blame::HANGS;
+use crate::workers::OTHER_WORKER;
 
 /// How often workers are looked at.
 const LOOK: Duration = Duration::from_millis(20);
