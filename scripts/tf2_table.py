@@ -66,13 +66,16 @@ def export(flags, output, target):
 
 
 def forms(args):
-    """A row for each model that has both forms: what is predicted of the peak, and what of it a step adds to what persists."""
+    """A row for each model that has both forms: what is predicted of the peak, what of it a step adds to what persists, and of a step with a plan.
+
+    The plans are for what persists and a part of what the step adds, which is about as scarce for both.
+    """
     for name in args.only:
         if name.startswith("keras") or name == "resnet50":
             # The function's layers, or its optimizer, are Keras 3's.
             continue
         args.environment = {"SOFTGPU_DEVICES": "2"} if "--towers" in MODELS[name] else {}
-        peaks, added = [], []
+        peaks, added, steps = [], [], []
         with tempfile.TemporaryDirectory() as folder:
             for path, target in [("v1.meta", "-o"), ("tf2", "--tf2-saved-model")]:
                 model = pathlib.Path(folder) / path
@@ -83,8 +86,13 @@ def forms(args):
                 first = report["devices"][0]
                 peaks.append(report["peak_before"])
                 added.append(report["peak_before"] - first["persistent_bytes"])
+                memory = first["persistent_bytes"] + int(added[-1] * args.part)
+                flags = ["--gpu-mem", str(memory), "--memory-ratio", "1", "--device-profile", "soft"]
+                planned, error = tool(args, "lms-tune", model, *flags)
+                has_plan = not error and planned["verdict"] != "does_not_fit"
+                steps.append(f"{planned['step_seconds_after'] / planned['step_seconds_before']:.2f}x" if has_plan else "no plan")
         cells = [f"{bytes / MIB:.2f}" for bytes in [*peaks, *added]]
-        yield f"| {name} | {' | '.join(cells)} | {(added[1] / added[0] - 1) * 100:+.1f}% |\n"
+        yield f"| {name} | {' | '.join(cells)} | {(added[1] / added[0] - 1) * 100:+.1f}% | {' | '.join(steps)} |\n"
 
 
 def feeds(model):
@@ -186,8 +194,8 @@ HEAD = """| model | graph of version 1, predicted | function, predicted | measur
 """
 
 
-FORMS_HEAD = """| model | version 1, peak | function, peak | version 1, above what persists | function, above what persists | difference |
-|---|--:|--:|--:|--:|--:|
+FORMS_HEAD = """| model | version 1, peak | function, peak | version 1, above what persists | function, above what persists | difference | version 1, step | function, step |
+|---|--:|--:|--:|--:|--:|--:|--:|
 """
 
 
