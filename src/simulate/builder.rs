@@ -1,5 +1,7 @@
 //! Puts a plan's swaps, orders and recomputations into a step, and the copies that TensorFlow then makes.
 
+use std::collections::HashSet;
+
 use rustc_hash::FxHashMap as HashMap;
 
 use super::outline::{Outline, output_bytes};
@@ -8,7 +10,7 @@ use super::program::{Buffer, NONE, Op, Origin, Program, Tensor};
 use super::wiring::{Input, before_of, inputs_of};
 use crate::graph::{NodeId, Rows, TensorId};
 use crate::order::Place;
-use crate::plan::{Analysis, Draft, Substitute};
+use crate::plan::{Analysis, Draft, Substitute, idle_ops};
 
 /// The ops of a step and what they make, before anything connects them: the same in each program.
 #[derive(Debug)]
@@ -96,6 +98,8 @@ pub(super) struct Builder<'a> {
     swap_outs: HashMap<u32, u32>,
     /// The entries of constants that are swapped.
     constants: HashMap<TensorId, u32>,
+    /// The ops that do not run with the plan.
+    idle: HashSet<NodeId>,
 }
 
 impl<'a> Builder<'a> {
@@ -121,6 +125,7 @@ impl<'a> Builder<'a> {
             waiting: HashMap::default(),
             swap_outs: HashMap::default(),
             constants: HashMap::default(),
+            idle: idle_ops(outline.analysis, draft),
         };
         for (number, swap) in draft.swaps.iter().enumerate() {
             builder.is_replaced[swap.tensor.index()] = true;
@@ -150,8 +155,23 @@ impl<'a> Builder<'a> {
 
     /// Lets an op of the step wait for what it reads and for what it does not.
     pub(super) fn connect(&mut self, op: u32, node: NodeId) {
+        if self.idle.contains(&node) {
+            self.empty(op);
+            return;
+        }
         let wiring = self.outline.wiring();
         self.connect_node(op, node, (wiring.inputs(op), wiring.before(op)));
+    }
+
+    /// Lets the entry of an op that does not run take no time and no memory.
+    fn empty(&mut self, op: u32) {
+        let Op { first_tensor, tensors, .. } = self.ops[op as usize];
+        let made = first_tensor as usize..(first_tensor + tensors) as usize;
+        for tensor in &mut self.tensors[made] {
+            (tensor.bytes, tensor.content_bytes, tensor.buffer) = (0, 0, Buffer::Persistent);
+        }
+        let entry = &mut self.ops[op as usize];
+        (entry.seconds, entry.workspace_bytes) = (0.0, 0);
     }
 
     fn connect_node(&mut self, op: u32, node: NodeId, wires: (&[Input], &[u32])) {

@@ -9,6 +9,7 @@ mod files;
 mod flatten;
 mod fuzzed;
 mod growing;
+mod idle;
 mod planned;
 mod properties;
 mod proto;

@@ -243,3 +243,29 @@ fn towers_train_as_planned_on_two_gpus() {
         assert!(peak(&original) <= number(&original, "/memory/peak_bytes"), "GPU {gpu}");
     }
 }
+
+/// Ops that only run later, since all that read them read their second runs, do not run the first time: nothing is swapped for them.
+#[test]
+fn for_ops_that_only_run_later_nothing_is_swapped() {
+    if !ready() {
+        return;
+    }
+    let case = Case { model: "efficientnet_64_b2", feeds: &["labels=randint:0:10"] };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("plan.json").display().to_string();
+    let scarce = ["--gpu-mem", "4600KiB", "--memory-ratio", "1", "--device-profile", "v100-pcie3"];
+    let planned = Command::new(lms_testing::tool("lms-rewrite"))
+        .args([&*format!("testdata/{}.meta", case.model), "--quiet", "--dry-run", "--plan-out", &path])
+        .args(scarce)
+        .status();
+    assert!(planned.unwrap().success());
+    let original = train(&case, &["--device", "soft"]);
+    let rewritten = train(&case, &["--device", "soft", "--plan", &path]);
+    assert_eq!(original["losses"], rewritten["losses"]);
+    assert!(number(&rewritten, "/plan/swapouts") > 5);
+    for way in ["bytes_out", "bytes_in"] {
+        let traffic = format!("/traffic/{way}");
+        let added = number(&rewritten, &traffic) - number(&original, &traffic);
+        assert_eq!(added, number(&rewritten, &format!("/plan/{way}")), "{way}");
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::starts::Parameters;
 use crate::graph::NodeId;
-use crate::plan::{Draft, tflms};
+use crate::plan::{Draft, tflms, without_idle};
 use crate::simulate::{Allocator, Origin, OutOfMemory, Program};
 use crate::tune::Judge;
 use crate::tune::planned::decide::{self, Choice, Decision, Decisions, Gone, Residence, Rule};
@@ -110,6 +110,7 @@ impl<'a> Planner<'a> {
         decide::place_triggers(&mut residence, machine, &with_early, decisions);
         let mut draft = decide::draft(&residence);
         draft.orders.extend(orders(&self.course, &self.holds));
+        let mut draft = without_idle(self.course.outline.analysis(), draft);
         if machine.allocator == Allocator::Async {
             decide::wait_for_copies(&residence, &budgets, &mut draft);
         }
