@@ -22,8 +22,8 @@ pub struct Edits {
     pub inputs: BTreeMap<usize, Vec<String>>,
     /// Other devices; none for none.
     pub devices: BTreeMap<usize, Option<String>>,
-    /// Changes to attributes.
-    pub attrs: BTreeMap<usize, AttrEdit>,
+    /// Changes to attributes, each of another one.
+    pub attrs: BTreeMap<usize, Vec<AttrEdit>>,
     /// Nodes to leave out.
     pub removed: BTreeSet<usize>,
     /// Nodes to append after the last one.
@@ -54,9 +54,9 @@ impl Edits {
     fn of_node(&self, node: usize) -> Option<NodeEdit<'_>> {
         let inputs = self.inputs.get(&node).map(Vec::as_slice);
         let device = self.devices.get(&node).map(Option::as_deref);
-        let attr = self.attrs.get(&node);
-        let is_changed = inputs.is_some() || device.is_some() || attr.is_some();
-        is_changed.then_some(NodeEdit { inputs, device, attr })
+        let attrs = self.attrs.get(&node).map_or(&[][..], Vec::as_slice);
+        let is_changed = inputs.is_some() || device.is_some() || !attrs.is_empty();
+        is_changed.then_some(NodeEdit { inputs, device, attrs })
     }
 }
 

@@ -32,23 +32,26 @@ pub(super) struct NodeEdit<'e> {
     pub inputs: Option<&'e [String]>,
     /// Its new device; none within for none.
     pub device: Option<Option<&'e str>>,
-    pub attr: Option<&'e AttrEdit>,
+    pub attrs: &'e [AttrEdit],
 }
 
 impl NodeEdit<'_> {
-    fn added_attr(&self) -> Option<NodeDef> {
-        let Some(AttrEdit::Add(name, value)) = self.attr else { return None };
-        let value = AttrValue { value: Some(Value::S(value.clone().into_bytes())) };
-        Some(NodeDef { attr: [(name.to_string(), value)].into(), ..NodeDef::default() })
+    /// The attributes that are added, each as a node's only field.
+    fn added_attrs(&self) -> impl Iterator<Item = NodeDef> {
+        self.attrs.iter().filter_map(|edit| {
+            let AttrEdit::Add(name, value) = edit else { return None };
+            let value = AttrValue { value: Some(Value::S(value.clone().into_bytes())) };
+            Some(NodeDef { attr: [(name.to_string(), value)].into(), ..NodeDef::default() })
+        })
     }
 
-    /// The attribute that is there and changes, and its new name, if it stays.
-    fn changed_attr(&self) -> Option<(&'static str, Option<&'static str>)> {
-        match self.attr? {
+    /// The attributes that are there and change, each with its new name, if it stays.
+    fn changed_attrs(&self) -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
+        self.attrs.iter().filter_map(|edit| match edit {
             AttrEdit::Add(..) => None,
-            AttrEdit::Remove(name) => Some((name, None)),
-            AttrEdit::Rename(old, new) => Some((old, Some(new))),
-        }
+            AttrEdit::Remove(name) => Some((*name, None)),
+            AttrEdit::Rename(old, new) => Some((*old, Some(*new))),
+        })
     }
 
     /// The content of a `NodeDef` in `bytes` with these changes: each input in the place of the old one, further ones after the last, the
@@ -89,7 +92,7 @@ impl NodeEdit<'_> {
                     }
                 }
                 field::DEVICE if self.device.is_some() => put_device(&mut rope),
-                field::ATTR => match self.changed_attr().filter(|(name, _)| is_attr(bytes, &part, name)) {
+                field::ATTR => match self.changed_attrs().find(|(name, _)| is_attr(bytes, &part, name)) {
                     Some((_, Some(new))) => rope.push_rope(with_key(bytes, &part, new)),
                     Some((_, None)) => {}
                     None => rope.push_source(part.span),
@@ -103,9 +106,7 @@ impl NodeEdit<'_> {
                 }
             }
         }
-        if let Some(attr) = self.added_attr() {
-            rope.push_new(attr.encode_to_vec());
-        }
+        self.added_attrs().for_each(|attr| rope.push_new(attr.encode_to_vec()));
         rope
     }
 
@@ -150,14 +151,14 @@ impl NodeEdit<'_> {
             });
             changes.extend(old.map(|more| (whole_lines(text, more.span.clone()), String::new())));
         }
-        if let Some((old, new)) = self.changed_attr() {
+        for (old, new) in self.changed_attrs() {
             let keys = named("attr").filter_map(|field| Some((field, attr_key(text, field)?)));
             changes.extend(keys.filter(|(_, key)| &text[key.clone()] == old).map(|(field, key)| match new {
                 Some(new) => (key, new.to_string()),
                 None => (whole_lines(text, field.span.clone()), String::new()),
             }));
         }
-        if let Some(attr) = self.added_attr() {
+        for attr in self.added_attrs() {
             let place = fields.last().map_or(body.end, |last| whole_lines(text, last.span.clone()).end);
             let mut new = String::new();
             let mut message = DynamicMessage::new(descriptor("tensorflow.NodeDef"));
@@ -262,7 +263,7 @@ node {
     fn there(attr: AttrEdit) -> Edits {
         Edits {
             devices: [(0, Some("/cpu:0".to_string())), (1, Some("/cpu:1".to_string()))].into(),
-            attrs: [(0, AttrEdit::Add("_old", "somewhere".to_string())), (1, attr)].into(),
+            attrs: [(0, vec![AttrEdit::Add("_old", "somewhere".to_string())]), (1, vec![attr])].into(),
             ..Edits::default()
         }
     }
@@ -270,7 +271,7 @@ node {
     fn back(attr: AttrEdit) -> Edits {
         Edits {
             devices: [(0, None), (1, Some("/device:GPU:1".to_string()))].into(),
-            attrs: [(0, AttrEdit::Remove("_old")), (1, attr)].into(),
+            attrs: [(0, vec![AttrEdit::Remove("_old")]), (1, vec![attr])].into(),
             ..Edits::default()
         }
     }
@@ -325,6 +326,22 @@ node {
     }
 
     #[test]
+    fn several_attributes_of_a_node_change() {
+        let added = || AttrEdit::Add("_old", "elsewhere".to_string());
+        for model in both_encodings() {
+            let there = vec![added(), AttrEdit::Rename("_class", "_old_class")];
+            let changed = edited(&model, &Edits { attrs: [(1, there)].into(), ..Edits::default() });
+            let nodes = changed.nodes();
+            assert!(nodes.attr(1, "_old").is_some() && nodes.attr(1, "_class").is_none());
+            assert_eq!(nodes.attr(1, "_old_class"), model.nodes().attr(1, "_class"));
+            let back = vec![AttrEdit::Remove("_old"), AttrEdit::Rename("_old_class", "_class")];
+            let edits = Edits { attrs: [(1, back)].into(), ..Edits::default() };
+            let bytes = |model: &Model| model.edited(&Edits::default(), model.encoding()).unwrap().to_vec();
+            assert_eq!(bytes(&edited(&changed, &edits)), bytes(&model));
+        }
+    }
+
+    #[test]
     fn nodes_may_be_lines() {
         let text = "node { name: 'a' op: 'Const' }\nnode { name: 'b' op: 'Identity' input: 'a' }\n";
         let model = Model::from_bytes("test", text.as_bytes().to_vec(), &ReadOptions::default()).unwrap();
@@ -338,7 +355,7 @@ node {
     #[test]
     fn an_attribute_goes() {
         for model in both_encodings() {
-            let edits = Edits { attrs: [(1, AttrEdit::Remove("T"))].into(), ..Edits::default() };
+            let edits = Edits { attrs: [(1, vec![AttrEdit::Remove("T")])].into(), ..Edits::default() };
             let changed = edited(&model, &edits);
             assert!(changed.nodes().attr(1, "T").is_none());
             assert_eq!(changed.nodes().attr(1, "_class"), model.nodes().attr(1, "_class"));

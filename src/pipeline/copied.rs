@@ -1,4 +1,4 @@
-//! What a plan copies in a step, weights that begin on the host included.
+//! What a plan copies in a step, weights and accumulators on the host included.
 
 use std::collections::HashSet;
 
@@ -15,6 +15,10 @@ pub fn copied(outline: &Outline, draft: &Draft) -> Vec<Traffic> {
     for (gpu, bytes) in copied_at_the_start(outline, draft) {
         copied[usize::from(gpu)].in_bytes += bytes;
     }
+    for (of, more) in copied.iter_mut().zip(outline.traffic_of_accumulators(&draft.host_ops)) {
+        of.out_bytes += more.out_bytes;
+        of.in_bytes += more.in_bytes;
+    }
     copied
 }
 
@@ -25,9 +29,11 @@ fn copied_at_the_start(outline: &Outline, draft: &Draft) -> Vec<(u16, u64)> {
         let nodes = swap.uses.iter().flat_map(|swap_in| &swap_in.consumers);
         nodes.map(|&node| (swap.tensor, node)).collect()
     };
+    let accumulators = outline.accumulators_among(&draft.host_ops);
+    let is_weight = |node: &&NodeId| !accumulators.iter().any(|of| of.has(**node));
     let later: HashSet<(TensorId, NodeId)> = draft.swaps.iter().flat_map(consumers).collect();
     let mut copied = Vec::new();
-    for tensor in draft.host_ops.iter().flat_map(|&node| graph.outputs(node)) {
+    for tensor in draft.host_ops.iter().filter(is_weight).flat_map(|&node| graph.outputs(node)) {
         let readers = graph.uses(tensor).iter().filter(|reader| {
             outline.entry(reader.node).is_some()
                 && !draft.is_host_op(reader.node)

@@ -3,6 +3,7 @@
 //! A [`Plan`] is plain data with names in it, not numbers, so it can be read, kept, compared, and carried to
 //! another machine. Strategies make plans; the rewrite carries them out and knows nothing else.
 
+mod accumulators;
 mod analysis;
 mod data_parallel;
 mod digest;
@@ -20,6 +21,7 @@ mod without;
 
 use serde::{Deserialize, Serialize};
 
+pub use accumulators::{Accumulator, accumulators, begins_accumulator, keeps_elements};
 pub use analysis::{Analysis, Iterations};
 pub use data_parallel::{
     BARRIER, BROADCAST, COUNT, Collective, DataParallel, Gathered, MEAN_LOSS, RANK, ReduceOn, Reduced,

@@ -8,7 +8,7 @@ use crate::format::{AttrEdit, Edits, Model, Nodes};
 use crate::graph::{ByName, ControlFlow, Device, Graph, NodeId, RefVariables, TensorId};
 use crate::plan::{
     InitialValue, NotRecomputable, NotSwappable, Order, Plan, Recomputation, Substitute, Swap, SwapIn,
-    WORKERS, computes_nothing, graph_digest, movable, recomputable, returnable,
+    WORKERS, computes_nothing, graph_digest, keeps_elements, movable, recomputable, returnable,
 };
 use crate::proto::tensorflow::attr_value::{ListValue, Value};
 use crate::proto::tensorflow::{AttrValue, NodeDef};
@@ -80,7 +80,7 @@ pub fn rewrite(model: &Model, graph: &Graph, plan: &Plan) -> Result<Rewritten, R
         rewriter.initial_value(value)?;
     }
     rewriter.orders(&plan.orders)?;
-    rewriter.free_others();
+    rewriter.part();
     let inputs = rewriter.inputs.into_iter().map(|(node, inputs)| (node.index(), inputs)).collect();
     Ok(Rewritten {
         edits: Edits {
@@ -117,7 +117,7 @@ struct Rewriter<'a> {
     /// The devices of the ops that go to the host.
     devices: BTreeMap<usize, Option<String>>,
     /// What changes in these and in those that had to be with them.
-    attrs: BTreeMap<usize, AttrEdit>,
+    attrs: BTreeMap<usize, Vec<AttrEdit>>,
     control_edges: usize,
 }
 
@@ -145,27 +145,28 @@ impl Rewriter<'_> {
     fn move_to_host(&mut self, name: &str) -> Result<(), RewriteError> {
         let node = self.node(name, "an op that goes to the host")?;
         let op = self.graph.op(node);
-        if !computes_nothing(op) || self.graph.device(node).is_cpu() {
+        if !(computes_nothing(op) || keeps_elements(op)) || self.graph.device(node).is_cpu() {
             return Err(RewriteError::NotMovable { node: name.to_string(), op: op.name().to_string() });
         }
         let before = self.nodes.device(node.index()).to_string();
         let device = self.host_of(node);
         self.devices.insert(node.index(), Some(device));
-        self.attrs.insert(node.index(), AttrEdit::Add(names::DEVICE_BEFORE, before));
+        self.attrs.entry(node.index()).or_default().push(AttrEdit::Add(names::DEVICE_BEFORE, before));
         Ok(())
     }
 
-    /// Lets ops that had to be with those that go to the host stay where they are.
-    fn free_others(&mut self) {
+    /// Parts ops that had to be together, where one of them goes to the host and the other stays where it is.
+    fn part(&mut self) {
         if self.devices.is_empty() {
             return;
         }
-        for node in self.graph.node_ids().filter(|node| !self.devices.contains_key(&node.index())) {
-            let is_left = |name: &String| {
-                self.by_name.node(name).is_some_and(|other| self.devices.contains_key(&other.index()))
-            };
-            if self.graph.attrs(node).colocated_with().iter().any(is_left) {
-                self.attrs.insert(node.index(), AttrEdit::Rename(names::CLASS, names::CLASS_BEFORE));
+        let goes = |node: NodeId| self.devices.contains_key(&node.index());
+        for node in self.graph.node_ids() {
+            let named = self.graph.attrs(node).colocated_with();
+            let mut others = named.iter().filter_map(|name| self.by_name.node(name));
+            if others.any(|other| goes(other) != goes(node)) {
+                let rename = AttrEdit::Rename(names::CLASS, names::CLASS_BEFORE);
+                self.attrs.entry(node.index()).or_default().push(rename);
             }
         }
     }

@@ -26,11 +26,16 @@ pub fn strip(model: &Model) -> Result<Edits, RewriteError> {
         }
     }
     for node in 0..nodes.len() {
+        let mut attrs = Vec::new();
         if let Some(device) = names::device_before(nodes, node) {
             edits.devices.insert(node, Some(device).filter(|device| !device.is_empty()));
-            edits.attrs.insert(node, AttrEdit::Remove(names::DEVICE_BEFORE));
-        } else if names::is_freed(nodes, node) {
-            edits.attrs.insert(node, AttrEdit::Rename(names::CLASS_BEFORE, names::CLASS));
+            attrs.push(AttrEdit::Remove(names::DEVICE_BEFORE));
+        }
+        if names::is_freed(nodes, node) {
+            attrs.push(AttrEdit::Rename(names::CLASS_BEFORE, names::CLASS));
+        }
+        if !attrs.is_empty() {
+            edits.attrs.insert(node, attrs);
         }
     }
     if edits.is_empty() {

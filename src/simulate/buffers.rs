@@ -159,6 +159,7 @@ mod tests {
                 is_copy: false,
                 seconds: 0.0,
                 workspace_bytes: 0,
+                copies: 0,
                 waits: 0,
                 first_tensor: tensors.len() as u32,
                 tensors: outputs.len() as u32,

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use rustc_hash::FxHashMap as HashMap;
 
+use super::accumulations::Pace;
 use super::outline::{Outline, output_bytes};
 use super::pool::in_chunks;
 use super::program::{Buffer, NONE, Op, Origin, Program, Tensor};
@@ -62,6 +63,7 @@ fn add_run(outline: &Outline, node: NodeId, origin: Origin, ops: &mut Vec<Op>, t
         is_copy: false,
         seconds: outline.seconds[number],
         workspace_bytes: outline.workspace_bytes[number],
+        copies: 0,
         waits: 0,
         first_tensor,
         tensors: tensors.len() as u32 - first_tensor,
@@ -100,11 +102,15 @@ pub(super) struct Builder<'a> {
     constants: HashMap<TensorId, u32>,
     /// The ops that do not run with the plan.
     idle: HashSet<NodeId>,
+    /// For each op that takes elements off an accumulator on the host what is there until then.
+    kept_on_host: std::collections::HashMap<NodeId, Vec<TensorId>>,
+    /// How often tensors of loops are there at a time that are copied for such an accumulator.
+    at_a_time: std::collections::HashMap<TensorId, u64>,
 }
 
 impl<'a> Builder<'a> {
     /// The ops of the step, not yet connected.
-    pub(super) fn new(outline: &'a Outline<'a>, draft: &'a Draft) -> Builder<'a> {
+    pub(super) fn new(outline: &'a Outline<'a>, draft: &'a Draft, pace: Pace) -> Builder<'a> {
         let Runs { ops, tensors, numbers } = outline.runs();
         let mut builder = Builder {
             outline,
@@ -126,7 +132,18 @@ impl<'a> Builder<'a> {
             swap_outs: HashMap::default(),
             constants: HashMap::default(),
             idle: idle_ops(outline.analysis, draft),
+            kept_on_host: outline.on_host.kept_until(outline.analysis.graph),
+            at_a_time: outline.on_host.at_a_time(outline.analysis, &outline.loops, draft, pace),
         };
+        for (&tensor, &times) in &builder.at_a_time {
+            let number = builder.numbers[tensor.index()];
+            if number != NONE
+                && let Place::Gpu(_) = builder.tensors[number as usize].place
+            {
+                let bytes = &mut builder.tensors[number as usize].bytes;
+                *bytes = bytes.saturating_mul(times);
+            }
+        }
         for (number, swap) in draft.swaps.iter().enumerate() {
             builder.is_replaced[swap.tensor.index()] = true;
             for (which, swap_in) in swap.uses.iter().enumerate() {
@@ -187,6 +204,13 @@ impl<'a> Builder<'a> {
         for &kept in self.outline.loops.taken(node) {
             if self.outline.number(self.outline.analysis.graph.producer(kept)).is_some() {
                 self.read(op, self.numbers[kept.index()]);
+            }
+        }
+        for added in self.kept_on_host.remove(&node).unwrap_or_default() {
+            if let Some(maker) = self.maker(added) {
+                let (_, on_host) =
+                    self.brought(maker, self.numbers[added.index()], Place::Host, Origin::Copy(added));
+                self.read(op, on_host);
             }
         }
         let waiting = if self.waiting.is_empty() { None } else { self.waiting.remove(&node) };
@@ -324,6 +348,7 @@ impl<'a> Builder<'a> {
             Some(&copy) => copy,
             None => {
                 let copy = self.add(origin, place, wanted, true, Some((content_bytes, Buffer::Own)));
+                self.count_in_loop(copy, origin);
                 self.edges.push((maker, copy));
                 self.read(copy, tensor);
                 self.copies.insert((tensor, wanted), copy);
@@ -331,6 +356,20 @@ impl<'a> Builder<'a> {
             }
         };
         (copy, self.ops[copy as usize].first_tensor)
+    }
+
+    /// Has an entry stand for as many copies of a tensor as a loop makes, which take the memory of those that are there at a time.
+    fn count_in_loop(&mut self, copy: u32, origin: Origin) {
+        let (Origin::Copy(tensor) | Origin::SwapIn(tensor, _)) = origin else { return };
+        let outline = self.outline;
+        self.ops[copy as usize].copies = outline.loops.times(outline.analysis.graph.producer(tensor));
+        if let Place::Gpu(_) = self.ops[copy as usize].to
+            && let Some(&times) = self.at_a_time.get(&tensor)
+        {
+            let once = self.outline.analysis.sizes.bytes(tensor).unwrap_or(0);
+            let made = self.ops[copy as usize].first_tensor;
+            self.tensors[made as usize].bytes = in_chunks(once).saturating_mul(times);
+        }
     }
 
     /// Lets an entry wait for an op of the graph; for a constant, for what that waits for.
@@ -434,6 +473,7 @@ impl<'a> Builder<'a> {
             is_copy,
             seconds: 0.0,
             workspace_bytes: 0,
+            copies: u64::from(is_copy),
             waits: 0,
             first_tensor,
             tensors: self.tensors.len() as u32 - first_tensor,

@@ -334,7 +334,7 @@ impl<'a, O: Observer> Run<'a, O> {
                 let rate = self.machine.out_bytes_per_second;
                 let engine = &mut self.gpus[usize::from(gpu)];
                 let start = self.host_seconds.max(engine.out).max(engine.compute);
-                let seconds = (latency + bytes as f64 / rate) * unevenness;
+                let seconds = (latency * entry.copies as f64 + bytes as f64 / rate) * unevenness;
                 engine.out = start + seconds;
                 engine.outcome.out_bytes += if to == Place::Host { bytes } else { 0 };
                 if is_swap {
@@ -347,7 +347,7 @@ impl<'a, O: Observer> Run<'a, O> {
                 let rate = self.machine.in_bytes_per_second;
                 let engine = &mut self.gpus[usize::from(gpu)];
                 let start = self.host_seconds.max(engine.into).max(engine.compute);
-                let seconds = (latency + bytes as f64 / rate) * unevenness;
+                let seconds = (latency * entry.copies as f64 + bytes as f64 / rate) * unevenness;
                 engine.into = start + seconds;
                 engine.outcome.in_bytes += bytes;
                 if is_swap {

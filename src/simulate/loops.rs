@@ -60,6 +60,8 @@ pub(super) struct Loops {
     times: HashMap<NodeId, u64>,
     /// For each tensor that is kept, how often it is there, or what is there besides.
     kept: HashMap<TensorId, Kept>,
+    /// For each tensor that is kept, what keeps it: the ops that made these stacks and lists.
+    holders: BTreeMap<TensorId, BTreeSet<NodeId>>,
     /// For each op that takes something off, what that is.
     taken: HashMap<NodeId, Vec<TensorId>>,
     /// The loops that keep something.
@@ -102,6 +104,10 @@ impl Loops {
             }
             let Some((holder, value)) = keeps(graph, node) else { continue };
             let Some(holder) = holder.map_or(Some(node), |handle| holder_of(graph, handle)) else { continue };
+            // What is added on the host is there as a copy.
+            if placement.op(node) == Place::Host {
+                continue;
+            }
             let takers = frames.takers.get(&holder).map_or(&[][..], Vec::as_slice);
             if graph.op(node).facts().has(Fact::Spreads) {
                 let Some(flow_out) = graph.outputs(node).next() else { continue };
@@ -132,6 +138,7 @@ impl Loops {
             match frames.times(analysis, frame) {
                 Some(times) => {
                     loops.keep(graph, made, Kept { times, more_bytes: 0 }, takers);
+                    loops.holders.entry(made).or_default().insert(holder);
                     let kept = in_chunks(bytes).saturating_mul(times);
                     exchanges.add(analysis, (frame, times), (made, placement.output(made)), kept, takers);
                 }
@@ -189,6 +196,11 @@ impl Loops {
             Some(kept) => bytes.saturating_mul(kept.times).saturating_add(in_chunks(kept.more_bytes)),
             None => bytes,
         }
+    }
+
+    /// The tensors that loops keep, each with the ops that made the stacks and lists that keep it.
+    pub fn holders(&self) -> &BTreeMap<TensorId, BTreeSet<NodeId>> {
+        &self.holders
     }
 
     /// The tensors that are there until an op has run that takes them off.
@@ -275,7 +287,7 @@ fn holder_of(graph: &Graph, handle: TensorId) -> Option<NodeId> {
 }
 
 /// The tensor whose buffer another one is: of what a loop carries around, the one that the body makes.
-fn root(graph: &Graph, mut tensor: TensorId) -> Option<TensorId> {
+pub(super) fn root(graph: &Graph, mut tensor: TensorId) -> Option<TensorId> {
     let mut seen = BTreeSet::new();
     loop {
         let node = graph.producer(tensor);

@@ -3,6 +3,7 @@
 //! An [`Outline`] is what a step of a graph runs, a [`Program`] the same with a plan, and [`simulate`] goes through it as
 //! TensorFlow's executor would. Memory and time come from one run: when memory is free depends on when copies are done.
 
+mod accumulations;
 mod buffers;
 mod builder;
 mod by_levels;
@@ -25,6 +26,7 @@ mod program;
 mod scenario;
 mod wiring;
 
+pub use accumulations::Accumulation;
 pub use buffers::{BufferTracker, Made, Outputs, Sharing};
 pub use by_levels::{LevelModel, LevelPeak, peak_by_levels, usable_bytes};
 pub use executor::{simulate, simulate_in};

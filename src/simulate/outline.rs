@@ -7,11 +7,12 @@ use std::sync::OnceLock;
 
 use rustc_hash::FxHashSet as HashSet;
 
+use super::accumulations::{Accumulation, OnHost, accumulations};
 use super::builder::Runs;
 use super::copied_reads::copied_reads;
 use super::initial::Beginning;
 use super::late::Late;
-use super::loops::{LoopTimes, Loops, UnknownIterations, endless_growth};
+use super::loops::{LoopTimes, Loops, UnknownIterations, endless_growth, root};
 use super::persistent::Persistent;
 use super::program::{Buffer, NONE, buffer};
 use super::wiring::Wiring;
@@ -19,7 +20,7 @@ use super::{Liveness, constants};
 use crate::graph::{Graph, NodeId, TensorId};
 use crate::ops::Fact;
 use crate::order::{Place, Placement};
-use crate::plan::{Analysis, Draft, Weight, weights};
+use crate::plan::{Accumulator, Analysis, Draft, Traffic, Weight, accumulators, weights};
 
 /// What a step of a graph runs, whatever a plan adds: to be made once for many plans.
 #[derive(Debug)]
@@ -37,6 +38,10 @@ pub struct Outline<'a> {
     pub(super) place_of: Vec<u32>,
     pub(super) late: Late,
     pub(super) loops: Loops,
+    /// The stacks and lists of loops that can be on the host.
+    accumulators: Vec<Accumulator>,
+    /// Those that are there.
+    pub(super) on_host: OnHost,
     /// The reads of variables that make a tensor of their own.
     copied_reads: HashSet<NodeId>,
     pub(super) seconds: Vec<f64>,
@@ -170,6 +175,8 @@ impl<'a> Outline<'a> {
             place_of,
             late,
             loops,
+            accumulators: accumulators(analysis, placement),
+            on_host: OnHost::default(),
             copied_reads: copied_reads(graph, &order),
             seconds: costs.iter().map(|cost| cost.seconds).collect(),
             workspace_bytes: costs.iter().map(|cost| cost.workspace_bytes).collect(),
@@ -203,13 +210,16 @@ impl<'a> Outline<'a> {
         self.beginning = beginning;
     }
 
-    /// The same with some ops, weights, on the host.
+    /// The same with some ops on the host: weights, and accumulators of loops.
     pub fn with_host_ops(&self, host_ops: &[NodeId]) -> Outline<'a> {
         let graph = self.analysis.graph;
         let placement = match self.host_ops.is_empty() {
             true => self.placement.with_host_ops(graph, host_ops),
             false => Placement::of(graph).with_host_ops(graph, host_ops),
         };
+        let on_host = OnHost::of(&self.accumulators, host_ops);
+        // With less on the GPUs, nothing is asked of loops that was not asked before.
+        let of_loops = Loops::of(self.analysis, &placement, |node| self.number(node).is_some());
         let mut outline = Outline {
             analysis: self.analysis,
             placement: Cow::Owned(placement),
@@ -222,7 +232,9 @@ impl<'a> Outline<'a> {
             liveness: self.liveness.clone(),
             place_of: self.place_of.clone(),
             late: self.late.clone(),
-            loops: self.loops.clone(),
+            loops: of_loops.unwrap_or_else(|_| self.loops.clone()),
+            accumulators: self.accumulators.clone(),
+            on_host,
             copied_reads: self.copied_reads.clone(),
             seconds: self.seconds.clone(),
             workspace_bytes: self.workspace_bytes.clone(),
@@ -245,6 +257,26 @@ impl<'a> Outline<'a> {
     /// The weights that GPUs keep and that can be on the host.
     pub fn weights(&self) -> Vec<Weight> {
         weights(self.analysis, &self.placement, &self.constant)
+    }
+
+    /// The accumulators of loops that GPUs keep and that can be on the host, with what that frees.
+    pub fn accumulations(&self) -> Vec<Accumulation> {
+        accumulations(self.analysis, &self.loops, &self.accumulators)
+    }
+
+    /// The tensor that a loop's body makes and of which another one is the buffer, in this iteration or the next.
+    pub fn made_in_loop(&self, tensor: TensorId) -> Option<TensorId> {
+        root(self.analysis.graph, tensor)
+    }
+
+    /// The accumulators of loops that are on the host with these ops.
+    pub fn accumulators_among(&self, host_ops: &[NodeId]) -> Vec<Accumulator> {
+        OnHost::of(&self.accumulators, host_ops).accumulators().to_vec()
+    }
+
+    /// What a step copies for accumulators that are on the host with these ops, beyond what it copies as it is: for each GPU.
+    pub fn traffic_of_accumulators(&self, host_ops: &[NodeId]) -> Vec<Traffic> {
+        OnHost::of(&self.accumulators, host_ops).traffic(self.analysis, &self.loops, &self.placement)
     }
 
     /// The graph and what is known of it.

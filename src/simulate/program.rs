@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Outline;
+use super::accumulations::Pace;
 use super::builder::Builder;
 use super::initial::Initial;
 use crate::dtype::DataType;
@@ -109,6 +110,8 @@ pub(super) struct Op {
     pub is_copy: bool,
     pub seconds: f64,
     pub workspace_bytes: u64,
+    /// How many copies it stands for: in a loop, one for each iteration.
+    pub copies: u64,
     /// How many edges lead to it.
     pub waits: u32,
     pub first_tensor: u32,
@@ -145,6 +148,22 @@ pub struct Program {
 impl Program {
     /// The step with what a plan changes.
     pub fn new(outline: &Outline, draft: &Draft) -> Program {
+        Program::with(outline, draft, Pace::AsPlanned)
+    }
+
+    /// The step without a plan, but with these ops on the host, and loops that wait for what they copy, as a plan makes them do.
+    pub fn paced(outline: &Outline, host_ops: &[NodeId]) -> Program {
+        let draft = Draft { host_ops: host_ops.to_vec(), ..Draft::default() };
+        Program::with(outline, &draft, Pace::Paced)
+    }
+
+    /// The step without a plan, but with these ops on the host, and no more memory for what loops copy than any plan needs.
+    pub fn with_least_memory(outline: &Outline, host_ops: &[NodeId]) -> Program {
+        let draft = Draft { host_ops: host_ops.to_vec(), ..Draft::default() };
+        Program::with(outline, &draft, Pace::OneAtATime)
+    }
+
+    fn with(outline: &Outline, draft: &Draft, pace: Pace) -> Program {
         let moved;
         let outline = if outline.host_ops() == draft.host_ops {
             outline
@@ -152,7 +171,7 @@ impl Program {
             moved = outline.with_host_ops(&draft.host_ops);
             &moved
         };
-        let mut builder = Builder::new(outline, draft);
+        let mut builder = Builder::new(outline, draft, pace);
         for (number, &node) in outline.order.iter().enumerate() {
             builder.connect(number as u32, node);
         }

@@ -310,6 +310,5 @@ fn verdict_of(judge: &mut Judge, strategy: &mut dyn Strategy) -> Result<Verdict,
 
 /// What no plan of a strategy goes below. `before` is a step of the graph as it is, were there no end of memory.
 fn floors_of(outline: &Outline, strategy: &dyn Strategy, before: &Outcome) -> Vec<Floors> {
-    let draft = Draft { host_ops: strategy.host_ops(outline), ..Draft::default() };
-    floors(&Program::new(outline, &draft), before)
+    floors(&Program::with_least_memory(outline, &strategy.host_ops(outline)), before)
 }

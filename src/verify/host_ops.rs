@@ -1,11 +1,13 @@
 //! An op that went to the host computes nothing, and what must be where it is went along.
 //!
 //! Kernels of different devices may round differently, so what computes stays where it was. What keeps a value, assigns it or passes it
-//! on gives the same to the bit anywhere. A variable's handle and a reference to its buffer are of use only on their own device; and
-//! TensorFlow places ops together that say so with `_class`, and fails where they cannot be.
+//! on gives the same to the bit anywhere; so does what keeps the elements of a stack or a list, or leads its handle in and out of
+//! loops. A variable's handle, a reference to its buffer, and a stack's handle are of use only on their own device, and a list would be copied
+//! to another one as a whole; and TensorFlow places ops together that say so with `_class`, and fails where they cannot be.
 //!
-//! Such an op has another device than before, and its old one as the attribute `_lms_device`. What computes and had to be with it (what
-//! makes a variable's initial value, say) stays: its `_class` is called `_lms_class`, and it names the same device as the other did.
+//! Such an op has another device than before, and its old one as the attribute `_lms_device`. What had to be with it and stays (what
+//! makes a variable's initial value, say) names the same device as the other did, and its `_class` is called `_lms_class`. So is that of an op
+//! that went and had to be with one that stays.
 
 use std::collections::HashSet;
 
@@ -28,21 +30,38 @@ const CLASS: &str = "_class";
 /// See [`CLASS`].
 const CLASS_BEFORE: &str = "_lms_class";
 
-/// Ops that keep a value, assign it, or pass it on.
-const COMPUTE_NOTHING: [&str; 10] = [
+/// Ops that keep a value or the elements of a stack or a list, assign them, or pass them on.
+const COMPUTE_NOTHING: [&str; 27] = [
     "Assign",
     "AssignVariableOp",
     "Const",
+    "EmptyTensorList",
+    "Enter",
+    "Exit",
     "Identity",
     "IsVariableInitialized",
+    "Merge",
+    "NextIteration",
     "ReadVariableOp",
+    "StackCloseV2",
+    "StackPopV2",
+    "StackPushV2",
+    "StackV2",
+    "Switch",
+    "TensorListElementShape",
+    "TensorListGetItem",
+    "TensorListLength",
+    "TensorListPopBack",
+    "TensorListPushBack",
+    "TensorListReserve",
+    "TensorListSetItem",
     "VarHandleOp",
     "VarIsInitializedOp",
     "Variable",
     "VariableV2",
 ];
 
-/// The nodes that went to the host, and those that they left, both in the order of the file.
+/// The nodes that went to the host, and those that stayed and had to be with them, both in the order of the file.
 #[derive(Debug, Default)]
 pub(super) struct Moved {
     pub to_host: Vec<NodeId>,
@@ -55,13 +74,16 @@ impl Moved {
         let has = |nodes: Nodes<'_>, node: usize, mark: &str| {
             nodes.attrs(node).any(|(key, _)| key == mark.as_bytes())
         };
-        let marked = |mark: &str| {
+        let marked = |mark: &str| -> Vec<NodeId> {
             let is_new = |&(node, &before): &(usize, &NodeId)| {
                 before != NONE && has(rewritten, node, mark) && !has(original, before as usize, mark)
             };
             pairs.iter().enumerate().filter(is_new).map(|(node, _)| node as NodeId).collect()
         };
-        Moved { to_host: marked(MARK), left: marked(CLASS_BEFORE) }
+        let to_host: Vec<NodeId> = marked(MARK);
+        let mut left = marked(CLASS_BEFORE);
+        left.retain(|node| to_host.binary_search(node).is_err());
+        Moved { to_host, left }
     }
 
     /// Whether a node is one of them.
@@ -78,20 +100,22 @@ pub(super) fn same_otherwise(
 ) -> bool {
     let went = device_before(rewritten, after);
     let class = |nodes: Nodes<'_>, node, name| nodes.attr(node, name).map(|class| class.encode_to_vec());
+    let old_class = class(original, before, CLASS);
+    let is_freed = old_class.is_some()
+        && old_class == class(rewritten, after, CLASS_BEFORE)
+        && class(rewritten, after, CLASS).is_none();
     let same_marks = match &went {
-        Some(device) => *device == original.device(before),
-        None => {
-            let old = class(original, before, CLASS);
-            old.is_some()
-                && old == class(rewritten, after, CLASS_BEFORE)
-                && class(rewritten, after, CLASS).is_none()
-                && original.device(before) == rewritten.device(after)
+        Some(device) => {
+            let is_bound = old_class == class(rewritten, after, CLASS)
+                && class(rewritten, after, CLASS_BEFORE) == class(original, before, CLASS_BEFORE);
+            *device == original.device(before) && (is_freed || is_bound)
         }
+        None => is_freed && original.device(before) == rewritten.device(after),
     };
-    let changing: &[&str] = if went.is_some() { &[MARK] } else { &[CLASS, CLASS_BEFORE] };
+    let changing = [MARK, CLASS, CLASS_BEFORE];
     let (before, after): (Vec<&[u8]>, Vec<&[u8]>) = (
-        original.fields_beside_device(before, changing).collect(),
-        rewritten.fields_beside_device(after, changing).collect(),
+        original.fields_beside_device(before, &changing).collect(),
+        rewritten.fields_beside_device(after, &changing).collect(),
     );
     same_marks
         && match compare {
@@ -131,16 +155,16 @@ pub(super) fn check(graph: &Graph<'_>, outputs: &mut Outputs, moved: &Moved, rep
         });
     };
     for node in graph.ids().filter(|&node| graph.is_original(node)) {
-        // What a handle or a reference leads to.
+        // What a handle or a reference leads to, and a list.
         for &Tensor { node: from, output } in graph.data(node) {
-            let names_a_variable = outputs
-                .of(graph, Tensor { node: from, output })
-                .is_none_or(|port| port.is_ref || port.dtype == DataType::RESOURCE);
-            if names_a_variable && (all.contains(&from) || all.contains(&node)) {
+            let is_bound = outputs.of(graph, Tensor { node: from, output }).is_none_or(|port| {
+                port.is_ref || matches!(port.dtype, DataType::RESOURCE | DataType::VARIANT)
+            });
+            if is_bound && (all.contains(&from) || all.contains(&node)) {
                 if !is_on_host(node) {
-                    part(from, node, "the second works on the variable of the first");
+                    part(from, node, "the second works on what the first keeps");
                 } else if !is_on_host(from) {
-                    part(node, from, "the first works on the variable of the second");
+                    part(node, from, "the first works on what the second keeps");
                 }
             }
         }

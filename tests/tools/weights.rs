@@ -127,7 +127,7 @@ fn what_cannot_go_is_refused() {
         ("layer1/intermediate/MatMul", "is a MatMul, which is on the host already or computes something"),
         ("nobody", "names \"nobody\" as an op that goes to the host"),
         // Of a variable, what reads it goes too.
-        ("words", "the second works on the variable of the first"),
+        ("words", "the second works on what the first keeps"),
     ] {
         let mut plan = plan(model, target);
         plan["host_ops"].as_array_mut().unwrap().push(op.into());

@@ -10,6 +10,7 @@ mod functions;
 mod grappler;
 mod host;
 mod link;
+mod loops;
 mod plans;
 mod reports;
 mod signatures;

@@ -6,10 +6,10 @@ use std::fmt::{self, Display, Write};
 use serde::Serialize;
 use tf_lms::cli::{Page, Size, count};
 use tf_lms::format::{Encoding, Kind};
-use tf_lms::graph::NodeId;
+use tf_lms::graph::{Graph, NodeId};
 use tf_lms::ops::Fact;
 use tf_lms::order::{Place, Placement};
-use tf_lms::plan::{Analysis, DataParallel, Plan, Swap};
+use tf_lms::plan::{Analysis, DataParallel, Plan, Swap, begins_accumulator};
 use tf_lms::shape::learning_parameter_bytes;
 use tf_lms::tune::describe;
 
@@ -39,6 +39,9 @@ pub struct Report {
     /// The same.
     #[serde(skip_serializing_if = "is_zero")]
     weights_on_host: usize,
+    /// The same, of stacks and lists of loops.
+    #[serde(skip_serializing_if = "is_zero")]
+    accumulators_on_host: usize,
     /// Only if the graph was made to train on several workers.
     #[serde(skip_serializing_if = "Option::is_none")]
     data_parallel: Option<Reduces>,
@@ -206,7 +209,10 @@ impl Report {
             total,
             recomputed_ops: plan.recomputations.len(),
             initial_values: plan.initial_values.len(),
-            weights_on_host: weights_on_host(analysis, plan),
+            weights_on_host: on_host(analysis, plan, |graph, node| {
+                graph.op(node).facts().has(Fact::KeepsValue)
+            }),
+            accumulators_on_host: on_host(analysis, plan, begins_accumulator),
             data_parallel: plan.data_parallel.as_ref().map(Reduces::of),
             control_edges: 0,
             verified: false,
@@ -233,12 +239,11 @@ impl Report {
     }
 }
 
-/// How many weights are on the host in a plan.
-fn weights_on_host(analysis: &Analysis, plan: &Plan) -> usize {
+/// How many ops of a sort go to the host with a plan.
+fn on_host(analysis: &Analysis, plan: &Plan, is_one: impl Fn(&Graph, NodeId) -> bool) -> usize {
     let graph = analysis.graph;
     let host_ops: HashSet<&str> = plan.host_ops.iter().map(|name| &**name).collect();
-    let is_there =
-        |&node: &NodeId| graph.op(node).facts().has(Fact::KeepsValue) && host_ops.contains(graph.name(node));
+    let is_there = |&node: &NodeId| is_one(graph, node) && host_ops.contains(graph.name(node));
     graph.node_ids().filter(is_there).count()
 }
 
@@ -325,6 +330,7 @@ impl Report {
             ("run again", "", some(self.recomputed_ops), " ops"),
             ("by way of host", "", some(self.initial_values), " initial values"),
             ("on the host", "", some(self.weights_on_host), " weights"),
+            ("on the host", "", some(self.accumulators_on_host), " stacks and lists of loops"),
         ];
         for (name, before, number, unit) in rows {
             page.row_if_any(name, number.map(|number| format!("{before}{number}{unit}")));

@@ -11,9 +11,11 @@ use tf_lms::format::{Encoding, Source};
 use tf_lms::graph::{Graph, NodeId};
 use tf_lms::order::Placement;
 use tf_lms::plan::{
-    BROADCAST, DataParallel, Draft, MEAN_LOSS, SET_COUNT, TensorSwap, Traffic, WORKERS, traffic,
+    BROADCAST, DataParallel, Draft, MEAN_LOSS, SET_COUNT, TensorSwap, Traffic, WORKERS, begins_accumulator,
+    traffic,
 };
 use tf_lms::proto::tensorflow::ConfigProto;
+use tf_lms::simulate::{OpCost, Outline};
 use tf_lms::train::{
     Asked, CalledStep, DeviceChoice, FeedSpec, Feeds, Recipe, TrainError, Values, only_what_trains,
 };
@@ -308,15 +310,32 @@ impl Planned {
         let copied =
             runs.iter().flat_map(|run| traffic(run, &placement, &draft, |node| run.step.contains(node)));
         let copied: Vec<Traffic> = copied.collect();
+        let (of_loops, unknown_loops) = copied_by_loops(&runs, &placement, &draft);
         let leaves = |swap: &&TensorSwap| !draft.begins_on_host(graph, &placement, swap.tensor);
         Ok(Planned {
             swapouts: draft.swaps.iter().filter(leaves).count(),
             swapins: draft.swaps.iter().map(|swap| swap.uses.len()).sum(),
-            bytes_out: copied.iter().map(|gpu| gpu.out_bytes).sum(),
-            bytes_in: copied.iter().map(|gpu| gpu.in_bytes).sum(),
-            unknown_sizes: plan.swaps.iter().filter(|swap| swap.bytes.is_none()).count(),
+            bytes_out: copied.iter().chain(&of_loops).map(|gpu| gpu.out_bytes).sum(),
+            bytes_in: copied.iter().chain(&of_loops).map(|gpu| gpu.in_bytes).sum(),
+            unknown_sizes: plan.swaps.iter().filter(|swap| swap.bytes.is_none()).count() + unknown_loops,
         })
     }
+}
+
+/// What the runs copy for stacks and lists of loops on the host, and for how many of these that is not known.
+fn copied_by_loops(runs: &[Analysis], placement: &Placement, draft: &Draft) -> (Vec<Traffic>, usize) {
+    let mut copied = Vec::new();
+    let mut unknown = 0;
+    for run in runs {
+        match Outline::new(run, placement, |_| OpCost::default()) {
+            Ok(outline) => copied.extend(outline.traffic_of_accumulators(&draft.host_ops)),
+            Err(_) => {
+                let begun = |&&node: &&NodeId| begins_accumulator(run.graph, node);
+                unknown += draft.host_ops.iter().filter(begun).count();
+            }
+        }
+    }
+    (copied, unknown)
 }
 
 /// The values in a SavedModel's directory.

@@ -91,6 +91,7 @@ impl Facts<'_> {
                 .iter()
                 .filter(|&&node| graph.op(node).facts().has(Fact::KeepsValue))
                 .count(),
+            accumulators_on_host: self.outline.accumulators_among(&draft.host_ops).len(),
             bounded_tensors: self.outline.bounded_tensors(),
             parameters: parameters.clone(),
             simulations: tuning.simulations,

@@ -96,6 +96,8 @@ pub struct Report {
     pub order_edges: usize,
     pub initial_values: usize,
     pub weights_on_host: usize,
+    /// Stacks and lists of loops.
+    pub accumulators_on_host: usize,
     /// Tensors on a GPU that count with the most that they can be, because only the data decides how large they are.
     pub bounded_tensors: usize,
     pub parameters: serde_json::Value,
@@ -196,6 +198,9 @@ impl Report {
         }
         if self.weights_on_host > 0 {
             parts.push(format!("{} weights are on the host", self.weights_on_host));
+        }
+        if self.accumulators_on_host > 0 {
+            parts.push(format!("{} stacks and lists of loops are on the host", self.accumulators_on_host));
         }
         let made_with = match describe(&self.strategy) {
             Some(known) if !self.parameters.is_null() => known.told(&self.parameters),

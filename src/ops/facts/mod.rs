@@ -97,6 +97,8 @@ pub enum Fact {
     GivesElement,
     /// The list that it gives out is the one that it got, changed.
     SameList,
+    /// All that it does is to begin a stack or a list, to keep an element in it, or to hand one on as it was kept.
+    KeepsElements,
 
     /// What it computes, unless memory alone decides how long it takes.
     Work(WorkKind),

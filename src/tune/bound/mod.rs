@@ -26,15 +26,14 @@ use crate::order::Place;
 use crate::plan::Draft;
 use crate::simulate::{Machine, Observer, Origin, Outline, Program, simulate};
 
-/// What no step goes below in the order of ops that a plan leads to, in seconds; with the weights on the host that the plan has there.
+/// What no step goes below in the order of ops that a plan leads to, in seconds; with that on the host which the plan has there.
 ///
 /// None if the plan does not fit, or the linear program is not solved.
 pub fn step_bound(outline: &Outline, machine: &Machine, draft: &Draft) -> Option<f64> {
     let mut launches = Launches { program: &Program::new(outline, draft), places: FxHashMap::default() };
     let outcome = simulate(launches.program, machine, &mut launches).ok()?;
     let moved = outline.with_host_ops(&draft.host_ops);
-    let weights = Draft { host_ops: draft.host_ops.clone(), ..Draft::default() };
-    let program = Program::new(&moved, &weights);
+    let program = Program::with_least_memory(&moved, &draft.host_ops);
     let order = as_launched(&program, &launches.places);
     let mut course = Course::new(&moved, &program, order, machine.host_op_seconds);
     course.cheap_ops = cheap_ops(&course);

@@ -28,8 +28,8 @@ use super::{
     UnknownStep,
 };
 use crate::graph::NodeId;
+use crate::plan::Analysis;
 use crate::plan::tflms;
-use crate::plan::{Analysis, Draft};
 use crate::simulate::{Outline, Program};
 #[cfg(feature = "tune")]
 pub(super) use decide::cheap_ops;
@@ -38,7 +38,8 @@ pub use settings::Settings;
 pub(super) use timeline::{Course, LifeId, Order, Position, Reader};
 pub use waits::hold_back_means;
 
-use search::{Planner, Reached, Stages, weights};
+use search::to_host::{self, What};
+use search::{Planner, Reached, Stages};
 
 /// The name of the strategy in plans and on the command line.
 pub const NAME: &str = "planned";
@@ -91,7 +92,7 @@ impl Strategy for Planned {
     }
 
     fn host_ops(&self, outline: &Outline) -> Vec<NodeId> {
-        if self.settings.swap_weights { weights::all(outline) } else { Vec::new() }
+        self.what_may_go().ops(outline)
     }
 
     fn most_swapping(&self, analysis: &Analysis) -> Result<Option<Proposal>, StrategyError> {
@@ -110,11 +111,7 @@ impl Strategy for Planned {
             (Some(own), Some(other)) => Some(safer(own, other)),
             (own, by_thresholds) => own.or(by_thresholds),
         };
-        if self.settings.swap_weights {
-            weights::find(judge, found, |judge| Ok(self.find_own(judge)))
-        } else {
-            Ok(found)
-        }
+        to_host::find(judge, self.what_may_go(), found, |judge| Ok(self.find_own(judge)))
     }
 
     fn find_any(&mut self, judge: &mut Judge, like: Option<&Found>) -> Result<Option<Found>, StrategyError> {
@@ -123,14 +120,24 @@ impl Strategy for Planned {
         }
         let of_own = like.filter(|like| std::ptr::eq(like.strategy, &DESCRIPTION));
         let like = of_own.and_then(|like| serde_json::from_value(like.parameters.clone()).ok());
-        match self.with_own(judge, |stages, judge| stages.any(judge, like)) {
-            Some(reached) => Ok(Some(found(reached))),
-            None => self.find_by_thresholds(judge, f64::INFINITY),
+        let any =
+            |judge: &mut Judge| self.with_own(judge, |stages, judge| stages.any(judge, like)).map(found);
+        if let Some(found) = any(judge) {
+            return Ok(Some(found));
         }
+        if let Some(found) = self.find_by_thresholds(judge, f64::INFINITY)? {
+            return Ok(Some(found));
+        }
+        Ok(to_host::find_any(judge, self.what_may_go(), any))
     }
 }
 
 impl Planned {
+    /// What may be on the host for the whole step.
+    fn what_may_go(&self) -> What {
+        if self.settings.swap_weights { What::WeightsToo } else { What::Accumulators }
+    }
+
     /// The best plan of thresholds with which a step takes at most so long.
     fn find_by_thresholds(
         &self,
@@ -146,8 +153,7 @@ impl Planned {
     /// Looks for plans that are no one's of thresholds with these orders of the step's ops.
     fn with_own<R>(&self, judge: &mut Judge, search: impl FnOnce(&Stages, &mut Judge) -> R) -> R {
         let outline = judge.outline();
-        let weights = Draft { host_ops: outline.host_ops().to_vec(), ..Draft::default() };
-        let program = Program::new(outline, &weights);
+        let program = Program::paced(outline, outline.host_ops());
         let orders = [timeline::natural(&program, judge.machine()), timeline::frugal(&program)];
         let [natural, frugal] = orders.map(|order| Planner::new(judge, &self.fixed, &program, order));
         let stages = Stages { natural, frugal, settings: &self.settings, progress: &self.progress };

@@ -1,6 +1,7 @@
 //! What may go to the host.
 
 use super::{Build, HOST, ViolationKind, accepts, refuses};
+use crate::dtype::DataType;
 use crate::proto::tensorflow::attr_value::{ListValue, Value};
 
 /// A variable with an initializer that must be where it is, and a constant; a step multiplies both.
@@ -112,4 +113,53 @@ fn who_must_be_with_it_is_freed_and_stays_where_it_was() {
     let mut rewritten = moved();
     rewritten.device("random", "/device:GPU:1");
     refuses(&elsewhere, &rewritten, ViolationKind::HostOp, "random");
+}
+
+/// A list that is begun where something else is, an element that is put into it, and taken off.
+fn list() -> Build {
+    let mut build = Build::of(&[
+        ("x", "Placeholder", ""),
+        ("shape", "Const", ""),
+        ("most", "Const", ""),
+        ("a", "Relu", "x"),
+        ("l", "EmptyTensorList", "shape most"),
+        ("p", "TensorListPushBack", "l a"),
+        ("q", "TensorListPopBack", "p shape"),
+        ("y", "Relu", "q:1"),
+    ]);
+    for name in ["l", "p", "q"] {
+        build.attr(name, "element_dtype", Value::Type(DataType::FLOAT.number()));
+    }
+    build.attr("l", "_class", colocated("a"));
+    build
+}
+
+/// [`list`] with the list on the host.
+fn list_on_host() -> Build {
+    let mut build = list();
+    for name in ["l", "p", "q"] {
+        build.device(name, HOST).attr(name, "_lms_device", text(""));
+    }
+    leave(&mut build, "l");
+    build
+}
+
+#[test]
+fn a_list_goes_with_all_that_works_on_it() {
+    assert_eq!(accepts(&list(), &list_on_host()).host_ops, 3);
+    for name in ["l", "p", "q"] {
+        let mut build = list_on_host();
+        build.device(name, "").get(name).attr.remove("_lms_device");
+        refuses(&list(), &build, ViolationKind::HostOp, name);
+    }
+}
+
+#[test]
+fn what_goes_is_parted_from_what_stays() {
+    let mut build = list_on_host();
+    build.attr("l", "_class", colocated("a")).get("l").attr.remove("_lms_class");
+    refuses(&list(), &build, ViolationKind::HostOp, "l");
+    let mut build = list_on_host();
+    build.attr("l", "_lms_class", colocated("y"));
+    refuses(&list(), &build, ViolationKind::ChangedNode, "l");
 }

@@ -74,15 +74,16 @@ fn before(input: &str, instead: &HashMap<&str, Instead<'_>>) -> Option<String> {
 fn put_back(nodes: Nodes<'_>, node: usize, edits: &mut Edits) {
     const MARK: &str = "_lms_device";
     const CLASS_BEFORE: &str = "_lms_class";
-    match nodes.attr(node, MARK).and_then(|mark| mark.value) {
-        Some(Value::S(device)) => {
-            let device = String::from_utf8(device).unwrap_or_default();
-            edits.devices.insert(node, Some(device).filter(|device| !device.is_empty()));
-            edits.attrs.insert(node, AttrEdit::Remove(MARK));
-        }
-        _ if nodes.attr(node, CLASS_BEFORE).is_some() => {
-            edits.attrs.insert(node, AttrEdit::Rename(CLASS_BEFORE, "_class"));
-        }
-        _ => {}
+    let mut attrs = Vec::new();
+    if let Some(Value::S(device)) = nodes.attr(node, MARK).and_then(|mark| mark.value) {
+        let device = String::from_utf8(device).unwrap_or_default();
+        edits.devices.insert(node, Some(device).filter(|device| !device.is_empty()));
+        attrs.push(AttrEdit::Remove(MARK));
+    }
+    if nodes.attr(node, CLASS_BEFORE).is_some() {
+        attrs.push(AttrEdit::Rename(CLASS_BEFORE, "_class"));
+    }
+    if !attrs.is_empty() {
+        edits.attrs.insert(node, attrs);
     }
 }

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use super::starts::Parameters;
 use crate::graph::NodeId;
-use crate::plan::{Draft, tflms, without_idle};
+use crate::plan::{Draft, NodeOrder, tflms, without_idle};
 use crate::simulate::{Allocator, Origin, OutOfMemory, Program};
 use crate::tune::Judge;
 use crate::tune::planned::decide::{self, Choice, Decision, Decisions, Gone, Residence, Rule};
 use crate::tune::planned::timeline::{Course, Gap, Order, Position, with_late_growth};
-use crate::tune::planned::waits::{Holds, Updates, orders};
+use crate::tune::planned::waits::{Holds, Updates, orders, paces};
 
 /// Buffers of less than this part of the budget stay.
 const LEAST_PART: f64 = 1.0 / 8192.0;
@@ -54,6 +54,8 @@ pub(in crate::tune::planned) struct Planner<'a> {
     course: Course<'a>,
     holds: Holds,
     updates: Updates,
+    /// What keeps loops from running ahead of what they copy.
+    paces: Vec<NodeOrder>,
 }
 
 impl<'a> Planner<'a> {
@@ -71,7 +73,8 @@ impl<'a> Planner<'a> {
         course.cheap_ops = decide::cheap_ops(&course);
         let holds = Holds::new(&course, (least * ORDERED_PART) as u64);
         let updates = Updates::new(&course);
-        Planner { course, holds, updates }
+        let paces = paces(&course, &holds);
+        Planner { course, holds, updates, paces }
     }
 
     /// How many ops a step has.
@@ -110,6 +113,7 @@ impl<'a> Planner<'a> {
         decide::place_triggers(&mut residence, machine, &with_early, decisions);
         let mut draft = decide::draft(&residence);
         draft.orders.extend(orders(&self.course, &self.holds));
+        draft.orders.extend(&self.paces);
         let mut draft = without_idle(self.course.outline.analysis(), draft);
         if machine.allocator == Allocator::Async {
             decide::wait_for_copies(&residence, &budgets, &mut draft);

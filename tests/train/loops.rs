@@ -1,0 +1,75 @@
+//! What loops keep, on the host: stacks of TensorFlow 1, and lists of TensorFlow 2.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use lms_testing::program::{number, of, ready, report};
+
+/// A model, how it is fed, and a memory for which there is no plan that leaves on the GPU what its loops keep.
+struct Loops {
+    model: &'static str,
+    feeds: &'static [&'static str],
+    memory: &'static str,
+    /// How often its loops run.
+    iterations: u64,
+}
+
+fn told(program: &str, flags: &[&str]) -> Value {
+    let output = Command::new(lms_testing::tool(program)).args(flags).args(["--json"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Losses and all variables are the same to the bit, the bytes are those of the plan, and the peak is lower.
+fn trains_with_loops_on_the_host(loops: &Loops) {
+    if !ready() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let plan = directory.path().join("plan.json").display().to_string();
+    let planning = ["--device-profile", "soft", "--memory-ratio", "1", "--effort", "0.3", "-o", &plan];
+    let tuned = told("lms-tune", &[&[loops.model, "--gpu-mem", loops.memory], &planning[..]].concat());
+    assert_eq!(tuned["verdict"], "fits_with_swapping");
+    assert!(number(&tuned, "/accumulators_on_host") > 3, "{tuned}");
+
+    let device = ["--device", "soft:1GiB", "--exact-memory", "--threads", "1", "--steps", "4", "--json"];
+    let run = |flags: &[&str]| {
+        report(
+            &of("lms-train", &[&[loops.model], loops.feeds, &device[..], flags].concat()).output().unwrap(),
+        )
+    };
+    let compared = run(&["--plan", &plan, "--compare"]);
+    assert_eq!(compared["first_difference"], Value::Null);
+    assert_eq!(compared["variables_differing"].as_array().map(Vec::len), Some(0));
+    assert!(number(&compared, "/variables_compared") > 4);
+    let (original, rewritten) = (run(&[]), run(&["--plan", &plan]));
+    for way in ["bytes_out", "bytes_in"] {
+        let traffic = format!("/traffic/{way}");
+        let added = number(&rewritten, &traffic) - number(&original, &traffic);
+        assert_eq!(added, number(&rewritten, &format!("/plan/{way}")), "{way}");
+        assert!(added > loops.iterations * 256, "{added}");
+    }
+    let peak = |report: &Value| number(report, "/memory/peak_bytes");
+    assert!(peak(&rewritten) * 20 < peak(&original) * 19, "{} of {}", peak(&rewritten), peak(&original));
+}
+
+#[test]
+fn stacks_of_a_loop_are_kept_on_the_host() {
+    trains_with_loops_on_the_host(&Loops {
+        model: "testdata/dynamic_rnn_20_b4.meta",
+        feeds: &["--feed", "labels=randint:0:2"],
+        memory: "420KiB",
+        iterations: 20,
+    });
+}
+
+#[test]
+fn lists_of_a_loop_are_kept_on_the_host() {
+    trains_with_loops_on_the_host(&Loops {
+        model: "testdata/keras_lstm_tf2",
+        feeds: &[],
+        memory: "46KiB",
+        iterations: 6,
+    });
+}
