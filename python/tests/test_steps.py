@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 import warnings
 
 import keras
@@ -68,6 +69,26 @@ def test_a_plan_that_fits_only_as_predicted_is_warned_of():
         step._tell(tf_lms.Report(data={"is_tight": False}, changed=True))
 
 
+def test_planning_that_takes_longer_tells_how_long(caplog, monkeypatch):
+    caplog.set_level(logging.INFO, "tf_lms")
+    monkeypatch.setattr(planning, "SILENT_SECONDS", 0.05)
+    task = planning.Task(b"", "the step", (), (1 << 30,), "soft")
+    assert planning._busy(task, lambda: "done") == "done"
+    assert not caplog.messages
+    assert planning._busy(task, lambda: time.sleep(0.3) or "done") == "done"
+    # Each is told after twice the time of the one before.
+    assert 2 <= len(caplog.messages) <= 3
+    assert set(caplog.messages) == {"planning the step: 0 s so far"}
+
+
+def test_that_xla_is_off_is_said_once(caplog):
+    caplog.set_level(logging.INFO, "tf_lms")
+    step = tf_lms.function(lambda x: x, gpu_memory="1GiB", jit_compile=True)
+    for _ in range(2):
+        step._tell(tf_lms.Report(data={}, changed=True))
+    assert sum("no longer compiled by XLA" in message for message in caplog.messages) == 1
+
+
 def compiled_inside():
     inner = tf.function(lambda x: x * 2.0, jit_compile=True)
     return lambda x: inner(x) + 1.0
@@ -110,6 +131,40 @@ def test_a_larger_batch_of_the_same_trace_is_planned_for_anew():
     for size, planned in ((2, 1), (1, 1), (5, 2), (4, 2)):
         assert float(step(tf.ones([size]))) == size
         assert len(step.reports) == planned
+
+
+def test_another_dtype_is_planned_for_anew_and_one_from_before_is_not():
+    step = tf_lms.function(lambda x: tf.reduce_sum(x * x), gpu_memory="1GiB", strict=True)
+    peaks = []
+    for dtype, planned in ((tf.float32, 1), (tf.float64, 2), (tf.float32, 2), (tf.float64, 2)):
+        assert float(step(tf.ones([256, 256], dtype))) == 1 << 16
+        assert len(step.reports) == planned
+        peaks.append(step.report.peak_before)
+    assert peaks[1] == 2 * peaks[0]
+
+
+def test_layers_that_no_longer_train_are_planned_for_anew():
+    def trained(budget):
+        keras.utils.set_random_seed(1)
+        made = sequential()
+        callbacks = [tf_lms.LMS(gpu_memory=budget, strict=True)] if budget else []
+        data = tf.random.stateless_uniform([16, 16, 16, 3], [1, 2]), tf.ones([16, 16, 16, 8])
+        reports = []
+        for is_trained in (True, False):
+            for layer in made.layers[:3]:
+                layer.trainable = is_trained
+            made.compile("sgd", "mse")
+            before = [weights.numpy() for weights in made.weights]
+            losses = made.fit(*data, batch_size=8, verbose=0, callbacks=callbacks).history["loss"]
+            changed = [bool((weights.numpy() != old).any()) for weights, old in zip(made.weights, before, strict=True)]
+            assert changed == [is_trained] * 6 + [True] * 6
+            reports += [callback.report for callback in callbacks]
+        return losses, [weights.numpy().tobytes() for weights in made.weights], reports
+
+    *plain, _ = trained(None)
+    *lms, (all_of_them, half) = trained("1GiB")
+    assert lms == plain
+    assert half.peak_before < all_of_them.peak_before
 
 
 def test_ops_that_name_functions_keep_them():
