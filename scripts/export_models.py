@@ -65,7 +65,8 @@ def export_tf2(model, chosen):
     """A training step as TensorFlow 2 makes it, a function in a SavedModel."""
     path = pathlib.Path(chosen.tf2_saved_model)
     inputs = model.inputs(chosen)
-    step = model.tf2_training_step(inputs, chosen) if model.tf2_training_step else wrapped.TrainingStep(model, chosen)
+    has_own = model.tf2_training_step and not getattr(chosen, "wrapped", False)
+    step = model.tf2_training_step(inputs, chosen) if has_own else wrapped.TrainingStep(model, chosen)
     files.write_tf2_saved_model(step, path)
     return path, manifest.describe_tf2(step, inputs, model, chosen, path)
 

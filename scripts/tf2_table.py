@@ -13,6 +13,7 @@ all variables are compared.
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import re
@@ -24,6 +25,9 @@ import pages
 from accuracy import ENVIRONMENT, MIB
 
 HERE = pathlib.Path(__file__).resolve().parent
+
+#: What a number of an argument takes.
+BYTES = {"bool": 1, "float16": 2, "float32": 4, "int64": 8}
 
 #: What the ops are called that give a branch what it reads, where a function is made flat.
 SWITCH = re.compile(r"/switch_\d+$")
@@ -66,7 +70,7 @@ def export(flags, output, target):
 
 
 def forms(args):
-    """A row for each model that has both forms: what is predicted of the peak, what of it a step adds to what persists, and of a step with a plan.
+    """A row for each model that has both forms: what is predicted of the peak, what of it is beside variables and constants, and of a step with a plan.
 
     The plans are for what persists and a part of what the step adds, which is about as scarce for both.
     """
@@ -74,25 +78,35 @@ def forms(args):
         if name.startswith("keras") or name == "resnet50":
             # The function's layers, or its optimizer, are Keras 3's.
             continue
+        # What was written for TensorFlow 2 has another optimizer.
+        wrapped = " --wrapped" if name == "mnist_cnn" else ""
         args.environment = {"SOFTGPU_DEVICES": "2"} if "--towers" in MODELS[name] else {}
         peaks, added, steps = [], [], []
         with tempfile.TemporaryDirectory() as folder:
             for path, target in [("v1.meta", "-o"), ("tf2", "--tf2-saved-model")]:
                 model = pathlib.Path(folder) / path
-                export(MODELS[name], model, target)
+                export(MODELS[name] + (wrapped if target != "-o" else ""), model, target)
                 report, error = tool(args, "lms-tune", model, "--gpu-mem", "16GiB", "--device-profile", "soft")
                 if error:
                     raise SystemExit(f"{name}: {error}")
-                first = report["devices"][0]
+                persistent = report["devices"][0]["persistent_bytes"]
                 peaks.append(report["peak_before"])
-                added.append(report["peak_before"] - first["persistent_bytes"])
-                memory = first["persistent_bytes"] + int(added[-1] * args.part)
+                memory = persistent + int((peaks[-1] - persistent) * args.part)
+                # What a function is given lies on the GPU from its beginning to its end; a session copies it when it is needed.
+                given = given_bytes(model) if target != "-o" else 0
+                added.append(peaks[-1] - persistent + given)
                 flags = ["--gpu-mem", str(memory), "--memory-ratio", "1", "--device-profile", "soft"]
                 planned, error = tool(args, "lms-tune", model, *flags)
                 has_plan = not error and planned["verdict"] != "does_not_fit"
                 steps.append(f"{planned['step_seconds_after'] / planned['step_seconds_before']:.2f}x" if has_plan else "no plan")
-        cells = [f"{bytes / MIB:.2f}" for bytes in [*peaks, *added]]
+        cells = [f"{bytes / MIB:.2f}" for bytes in [*peaks, *added, given]]
         yield f"| {name} | {' | '.join(cells)} | {(added[1] / added[0] - 1) * 100:+.1f}% | {' | '.join(steps)} |\n"
+
+
+def given_bytes(model):
+    """The bytes of a function's arguments on the GPU: integers of 32 bits are on the host."""
+    inputs = json.loads(model.with_suffix(".json").read_text())["inputs"]
+    return sum(math.prod(each["feed_shape"]) * BYTES[each["dtype"]] for each in inputs if each["dtype"] != "int32")
 
 
 def feeds(model):
@@ -194,14 +208,14 @@ HEAD = """| model | graph of version 1, predicted | function, predicted | measur
 """
 
 
-FORMS_HEAD = """| model | version 1, peak | function, peak | version 1, above what persists | function, above what persists | difference | version 1, step | function, step |
-|---|--:|--:|--:|--:|--:|--:|--:|
+FORMS_HEAD = """| model | version 1, peak | function, peak | version 1, above what is kept | function, above what is kept | of that arguments | difference | version 1, step | function, step |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|
 """
 
 
-def with_others(page, lines):
-    """All rows in the order of the models: these, and of the others those that the page has."""
-    found = {line.split("|")[1].strip(): line for line in pages.read(page, "tf2_table.py").splitlines(keepends=True)}
+def with_others(page, lines, script="tf2_table.py", part=None):
+    """All rows in the order of the models: these, and of the others those that the page has where `script` writes `part`."""
+    found = {line.split("|")[1].strip(): line for line in pages.read(page, script, part).splitlines(keepends=True)}
     return [line for name in MODELS if (line := lines.get(name, found.get(name)))]
 
 

@@ -28,15 +28,21 @@ ROOT = HERE.parent
 MODELS = {
     "mnist_cnn_tf2": (None, True),
     "keras_lstm_tf2": (None, True),
-    "mobilenet": ("mobilenet --batch 4 --size 32 --blocks 4 --base-filters 8 --classes 10", False),
+    "googlenet": ("googlenet --batch 2 --size 64 --classes 10", False),
     "resnet50": ("resnet50 --batch 1 --size 32 --classes 10 --optimizer momentum", True),
+    "mobilenet": ("mobilenet --batch 4 --size 32 --blocks 4 --base-filters 8 --classes 10", False),
+    "deeplabv3plus": ("deeplabv3plus --batch 1 --size 33 --middle-blocks 1 --optimizer momentum", False),
+    "unet3d": ("unet3d --batch 1 --size 16 --base-filters 4", False),
+    "bert": ("bert --batch 4 --size 16 --vocabulary 10 --hidden 32 --heads 2 --intermediate 64 --layers 2 --positions 16", False),
     "gpt": ("gpt --batch 4 --size 16 --vocabulary 10 --hidden 32 --heads 2 --intermediate 64 --layers 2 --positions 16", False),
     "vit, fp16": (
         "vit --batch 4 --size 32 --patch 8 --layers 2 --hidden 32 --heads 2 --intermediate 64 --classes 10 --fp16 --dynamic-loss-scale",
         False,
     ),
-    "cond_cnn": ("cond_cnn", False),
+    "static_lstm": ("static_lstm --batch 4 --size 6 --layers 1 --units 32 --vocabulary 10", False),
     "dynamic_rnn": ("dynamic_rnn --batch 4 --size 10 --units 16 --vocabulary 10", False),
+    "cond_cnn": ("cond_cnn", False),
+    "while_rnn": ("while_rnn", False),
 }
 
 VERSIONS = ["2.16", "2.17", "2.18", "2.19", "2.20", "2.21"]
@@ -168,15 +174,25 @@ def table(args):
                 flags = ["--function", layers_function(original)] if is_layer else []
                 command = [args.bin / "lms-rewrite", original, "-o", rewritten, "--json", *flags]
                 plan = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+                # The same integers for all arguments: as large as the one with the least of them may be.
+                inputs = json.loads(original.with_name(original.name + ".json").read_text())["inputs"]
+                largest = min(each["hi"] - 1 for each in inputs if each["kind"] == "int")
                 cells = []
                 for version in args.versions:
                     command = [python_of(args.folder, version), __file__, "pair", original, rewritten, *["--keras"][: int(is_layer)]]
+                    command += ["--largest-integer", str(largest)]
                     cells.append(cell(told_by(command), plan["swapins"]))
                 by = "`keras.layers.TFSMLayer`" if is_layer else "`tf.saved_model.load`"
                 lines.append(f"| {name} | {by} | {plan['swapins']} | {' | '.join(cells)} |\n")
                 print(lines[-1], end="", flush=True)
     if args.write:
-        pages.write(args.write, "tf2_versions.py", "".join(lines))
+        # Of the other models the page's rows stay, if they are of the same versions.
+        before = pages.read(args.write, "tf2_versions.py").splitlines(keepends=True)
+        others = before[2:] if before[:2] == lines[:2] else []
+        kept = [line for line in others if line.split(" | ")[0] not in {new.split(" | ")[0] for new in lines[2:]}]
+        order = list(MODELS)
+        rows = sorted(kept + lines[2:], key=lambda line: order.index(line.split(" | ")[0].removeprefix("| ")))
+        pages.write(args.write, "tf2_versions.py", "".join(lines[:2] + rows))
 
 
 def main():

@@ -199,6 +199,12 @@ def add_model(sub, model):
         target.add_argument(
             "--tf2-saved-model", metavar="DIR", help="write a SavedModel of a TensorFlow 2 training step, a tf.function"
         )
+    if model.wraps_too:
+        file.add_argument(
+            "--wrapped",
+            action="store_true",
+            help="with --tf2-saved-model the step that the graph has, not one that was written for TensorFlow 2",
+        )
     file.add_argument(
         "--frozen",
         action="store_true",
@@ -354,6 +360,7 @@ def check_step(options, model):
             "--updates-first goes with neither --towers nor --forward",
         ),
         (options.forward and model.turns, f"{model.name} has no --forward: it is run for several losses"),
+        (getattr(options, "wrapped", False) and not tf2, "--wrapped goes with --tf2-saved-model"),
     ]
 
 

@@ -38,6 +38,7 @@ MODEL = Model(
     free_size=False,
     smallest=4,
     tf2_training_step=mnist_cnn_tf2.training_step,
+    wraps_too=True,
     records="imagenet",
     towers=True,
 )

@@ -60,8 +60,9 @@ class Model:
     `batch` to `classes` are defaults of the command line; without `classes` the model has none. `flags` are the flags that only some models have, with this
     model's default for each. `smallest` is the least size that survives the model's pooling; `check` returns an error
     message for options that do not go together. `schedule` makes the learning rate from the given one and the global
-    step. `tf2_training_step` builds the same model anew as a `tf.Module`. `records` is the layout of the records that the
-    model can read (see `records`), `towers` says that it can be built several times with the same variables.
+    step. `tf2_training_step` builds the same model anew as a `tf.Module`, with another optimizer and in other steps than `loss`;
+    without it `loss` is wrapped, and `wraps_too` says that it can be all the same. `records` is the layout of the records that
+    the model can read (see `records`), `towers` says that it can be built several times with the same variables.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Model:
     check: Callable | None = None
     schedule: Callable | None = None
     tf2_training_step: Callable | None = None
+    wraps_too: bool = False
     records: str | None = None
     towers: bool = False
 
