@@ -75,7 +75,7 @@ fn check_weights(step: &Step, tolerance: Option<f64>) -> Vec<f64> {
     assert_eq!(one["losses"], two["losses"], "{name}");
     assert!(one["losses"][0].as_f64().is_some_and(f64::is_finite), "{name}: {one}");
     if let Some(tolerance) = tolerance {
-        let (apart, variable) = of_means.difference(&training.of_whole_batch(STEPS));
+        let (apart, variable) = training.beside_whole_batch(&of_means);
         println!("{name}: {apart:.1e} ({variable})");
         // Nothing would differ if nothing were trained.
         assert!(apart > 0.0, "{name}");

@@ -11,4 +11,6 @@ mod records;
 mod same;
 mod table;
 mod told;
+mod whole_batch;
+mod wide;
 mod zoo;

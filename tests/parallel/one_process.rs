@@ -1,6 +1,7 @@
 //! What one process makes of all workers' data.
 
 use std::collections::HashMap;
+use std::ops::{Add, Div};
 use std::path::{Path, PathBuf};
 
 use prost::Message;
@@ -9,9 +10,11 @@ use tf_lms::parallel::ParallelOptions;
 use tf_lms::plan::{DataParallel, Gathered, graph_digest};
 use tf_lms::proto::tensorflow::attr_value::Value;
 use tf_lms::proto::tensorflow::{ConfigProto, GraphDef, GraphOptions, RewriterConfig};
-use tf_lms::runtime::{Session, Tensor};
+use tf_lms::runtime::{Element, Session, Tensor};
 use tf_lms::shape::PlaceholderShapes;
 use tf_lms::train::{Asked, CalledStep, Feeds, Recipe, digest};
+
+use crate::wide;
 
 /// A training that workers do, and how.
 pub struct Training {
@@ -27,17 +30,28 @@ pub struct Training {
     random: Vec<String>,
     /// What each worker is fed.
     feeds: Vec<Feeds>,
+    /// Whether the graph computes in 64 bits.
+    is_wide: bool,
 }
 
 /// The variables that all workers share, by their names, after some steps.
 pub struct Variables(pub Vec<(String, Tensor)>);
 
-impl Variables {
+/// What training with the mean of all workers' gradients leads to.
+pub struct OfMeans {
+    pub variables: Variables,
+    /// What each worker drew in each step, in the order of the step's ops that draw.
+    drawn: Vec<Vec<Vec<Tensor>>>,
+}
+
+impl OfMeans {
     pub fn digest(&self) -> String {
-        let values: Vec<Tensor> = self.0.iter().map(|(_, value)| value.clone()).collect();
+        let values: Vec<Tensor> = self.variables.0.iter().map(|(_, value)| value.clone()).collect();
         digest(&values)
     }
+}
 
+impl Variables {
     /// The largest difference to others, as part of the larger one's largest value; and whose it is.
     pub fn difference(&self, other: &Variables) -> (f64, String) {
         let mut largest = (0.0, String::new());
@@ -53,16 +67,22 @@ impl Variables {
     }
 }
 
+/// What gradients are of: `f32`, or `f64` where a graph was made to compute in 64 bits.
+trait Number: Element + Add<Output = Self> + Div<Output = Self> + From<u16> {}
+
+impl<T: Element + Add<Output = T> + Div<Output = T> + From<u16>> Number for T {}
+
 /// The mean of each number, added up as workers in a ring do: in as many parts as there are workers, each of which begins with the
 /// worker of its own number and goes round from there. The last bits depend on it as soon as there are three.
-fn mean_of_ring(all: &[Vec<f32>]) -> Vec<f32> {
+fn mean_of_ring<T: Number>(all: &[Vec<T>]) -> Vec<T> {
     // Parts end where a cache line does, and are a bit longer than they had to be.
     const LINE: usize = 16;
     let part = (all[0].len().div_ceil(all.len()) / LINE + 1) * LINE;
+    let count = T::from(all.len() as u16);
     let mean = |at: usize| {
         let first = at / part;
         let others = (1..all.len()).map(|next| all[(first + next) % all.len()][at]);
-        others.fold(all[first][at], |sum, other| sum + other) / all.len() as f32
+        others.fold(all[first][at], |sum, other| sum + other) / count
     };
     (0..all[0].len()).map(mean).collect()
 }
@@ -148,6 +168,7 @@ impl Training {
             parallel,
             random,
             feeds,
+            is_wide: false,
         };
         if let (Some(called), Some(flat)) = (called, model.step_function()) {
             training.graph_def = beside(&called, &training.graph_def, flat.model.graph_def());
@@ -156,6 +177,17 @@ impl Training {
             training.recipe.runs[0].train_ops = vec![format!("{FLAT}{}", flat.train_step)];
         }
         training
+    }
+
+    /// The same in 64 bits: what is left of a difference is not rounding.
+    pub fn in_64_bits(mut self) -> Training {
+        assert!(self.checkpoint.is_none(), "values of a checkpoint have their own type");
+        self.graph_def = wide::graph(&self.graph_def);
+        for fed in self.feeds.iter_mut().flat_map(|feeds| &mut feeds.0) {
+            fed.tensor = wide::tensor(&fed.tensor);
+        }
+        self.is_wide = true;
+        self
     }
 
     /// An op or tensor of the step, as sessions call it.
@@ -211,7 +243,7 @@ impl Training {
     }
 
     /// The original graph in one session for each worker's data: each makes its gradients, and all apply their mean, which is made here.
-    pub fn of_means(&self, steps: usize) -> Variables {
+    pub fn of_means(&self, steps: usize) -> OfMeans {
         let sessions: Vec<Session> = self.feeds.iter().map(|_| self.initialized()).collect();
         if self.checkpoint.is_none() {
             self.copy_first(&sessions);
@@ -226,6 +258,7 @@ impl Training {
         let train: Vec<Vec<&str>> =
             self.recipe.runs.iter().map(|run| run.train_ops.iter().map(String::as_str).collect()).collect();
         assert_eq!(train.len(), 1, "several train ops are not for this");
+        let mut drawn = Vec::new();
         for _ in 0..steps {
             let made: Vec<Vec<Tensor>> = sessions
                 .iter()
@@ -236,7 +269,10 @@ impl Training {
                     self.run(session, &feeds.collect::<Vec<_>>(), &fetched.collect::<Vec<_>>(), &[])
                 })
                 .collect();
-            let applied = self.together(&cuts, &made);
+            let applied = match self.is_wide {
+                true => self.together::<f64>(&cuts, &made),
+                false => self.together::<f32>(&cuts, &made),
+            };
             for ((session, feeds), made) in sessions.iter().zip(&self.feeds).zip(&made) {
                 let is_cut = |name: &str| applied.contains_key(&*format!("{name}:0"));
                 let own = feeds
@@ -250,8 +286,9 @@ impl Training {
                 let feeds = own.chain(applied).chain(drawn).map(|(name, value)| (self.scoped(name), value));
                 self.run(session, &feeds.collect::<Vec<_>>(), &[], &train[0]);
             }
+            drawn.push(made.into_iter().map(|mut all| all.split_off(cuts.len())).collect());
         }
-        self.variables(&sessions[0])
+        OfMeans { variables: self.variables(&sessions[0]), drawn }
     }
 
     /// Runs ops of the step. What is fetched has the names that it has in the step, and what is fed and run those of the session.
@@ -268,8 +305,8 @@ impl Training {
     }
 
     /// What each reduced tensor is of all workers.
-    fn together<'a>(&'a self, cuts: &[&'a str], made: &[Vec<Tensor>]) -> HashMap<&'a str, Tensor> {
-        let workers = made.len() as f32;
+    fn together<'a, T: Number>(&'a self, cuts: &[&'a str], made: &[Vec<Tensor>]) -> HashMap<&'a str, Tensor> {
+        let workers = T::from(made.len() as u16);
         let of = |name: &str| -> Vec<&Tensor> {
             let at = cuts.iter().position(|cut| *cut == name).unwrap();
             made.iter().map(|one| &one[at]).collect()
@@ -280,14 +317,14 @@ impl Training {
                 Gathered::Mean(tensors) => {
                     let is_cut = |name: &str| cuts.contains(&name);
                     // They travel one behind the other; the loss, which nobody applies, is one number.
-                    let mut joined: Vec<Vec<f32>> = vec![Vec::new(); made.len()];
+                    let mut joined: Vec<Vec<T>> = vec![Vec::new(); made.len()];
                     for reduced in tensors {
                         match is_cut(&reduced.tensor) {
                             true => joined
                                 .iter_mut()
                                 .zip(of(&reduced.tensor))
-                                .for_each(|(joined, part)| joined.extend(part.to_vec::<f32>().unwrap())),
-                            false => joined.iter_mut().for_each(|joined| joined.push(0.0)),
+                                .for_each(|(joined, part)| joined.extend(part.to_vec::<T>().unwrap())),
+                            false => joined.iter_mut().for_each(|joined| joined.push(T::from(0))),
                         }
                     }
                     let mean = mean_of_ring(&joined);
@@ -306,9 +343,9 @@ impl Training {
                 }
                 Gathered::Rows { values, indices } => {
                     let rows = of(&values.tensor);
-                    let all: Vec<f32> = rows
+                    let all: Vec<T> = rows
                         .iter()
-                        .flat_map(|one| one.to_vec::<f32>().unwrap())
+                        .flat_map(|one| one.to_vec::<T>().unwrap())
                         .map(|value| value / workers)
                         .collect();
                     let mut shape = rows[0].shape().to_vec();
@@ -342,30 +379,36 @@ impl Training {
         }
     }
 
-    /// The original graph with all workers' data as one batch.
-    pub fn of_whole_batch(&self, steps: usize) -> Variables {
+    /// The original graph with all workers' data as one batch, for which what the workers drew is drawn. How far its variables are from those
+    /// that the mean of gradients led to, as [`Variables::difference`] says.
+    pub fn beside_whole_batch(&self, of_means: &OfMeans) -> (f64, String) {
         let session = self.initialized();
-        let joined: Vec<(String, Tensor)> = (0..self.feeds[0].0.len())
-            .map(|at| {
-                let parts: Vec<&Tensor> = self.feeds.iter().map(|feeds| &feeds.0[at].tensor).collect();
-                let name = self.feeds[0].0[at].name.clone();
-                let mut shape = parts[0].shape().to_vec();
-                if shape.is_empty() {
-                    return (name, parts[0].clone());
-                }
-                shape[0] = parts.iter().map(|part| part.shape()[0]).sum();
-                let bytes = parts.iter().flat_map(|part| part.bytes().unwrap().to_vec()).collect();
-                (name, Tensor::new(parts[0].dtype(), &shape, bytes).unwrap())
-            })
-            .collect();
-        let feeds: Vec<(String, &Tensor)> =
-            joined.iter().map(|(name, value)| (self.scoped(name), value)).collect();
-        for _ in 0..steps {
+        let of_all =
+            |at: usize| joined(&self.feeds.iter().map(|feeds| &feeds.0[at].tensor).collect::<Vec<_>>());
+        let inputs = self.feeds[0].0.iter().enumerate().map(|(at, fed)| (self.scoped(&fed.name), of_all(at)));
+        let inputs: Vec<(String, Tensor)> = inputs.collect();
+        for drawn in &of_means.drawn {
+            let of_all = |at: usize| joined(&drawn.iter().map(|worker| &worker[at]).collect::<Vec<_>>());
+            let drawn = self.random.iter().enumerate().map(|(at, name)| (self.scoped(name), of_all(at)));
+            let drawn: Vec<(String, Tensor)> = drawn.collect();
+            let feeds = inputs.iter().chain(&drawn).map(|(name, value)| (name.clone(), value));
+            let feeds: Vec<(String, &Tensor)> = feeds.collect();
             for run in &self.recipe.runs {
                 let ops: Vec<&str> = run.train_ops.iter().map(String::as_str).collect();
                 self.run(&session, &feeds, &[], &ops);
             }
         }
-        self.variables(&session)
+        of_means.variables.difference(&self.variables(&session))
     }
+}
+
+/// Parts of a batch as one; a number that all have is one as it is.
+fn joined(parts: &[&Tensor]) -> Tensor {
+    let mut shape = parts[0].shape().to_vec();
+    if shape.is_empty() {
+        return parts[0].clone();
+    }
+    shape[0] = parts.iter().map(|part| part.shape()[0]).sum();
+    let bytes = parts.iter().flat_map(|part| part.bytes().unwrap().to_vec()).collect();
+    Tensor::new(parts[0].dtype(), &shape, bytes).unwrap()
 }

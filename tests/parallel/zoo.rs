@@ -48,6 +48,18 @@ pub fn run_python(program: &str, folder: &Path) -> bool {
     true
 }
 
+/// What a graph of `zoo.py` is fed beside its numbers.
+pub fn feeds_of(name: &str) -> Vec<&'static str> {
+    let mut feeds = vec!["labels=randint:0:10"];
+    if name.starts_with("sparse") {
+        feeds.push("words=randint:0:20");
+    }
+    if name == "fed_rate" {
+        feeds.push("rate=const:0.05");
+    }
+    feeds
+}
+
 #[test]
 fn workers_train_to_the_weights_of_one_process() {
     let folder = tempfile::tempdir().unwrap();
@@ -56,13 +68,7 @@ fn workers_train_to_the_weights_of_one_process() {
     }
     for (name, tolerance) in MODELS {
         let path = folder.path().join(format!("{name}.meta"));
-        let mut feeds = vec!["labels=randint:0:10"];
-        if name.starts_with("sparse") {
-            feeds.push("words=randint:0:20");
-        }
-        if name == "fed_rate" {
-            feeds.push("rate=const:0.05");
-        }
+        let feeds = feeds_of(name);
         let training = Training::of(&path, &feeds, 2, Some(8), &ParallelOptions::default());
         let of_means = training.of_means(STEPS);
         let mut flags =
@@ -71,7 +77,7 @@ fn workers_train_to_the_weights_of_one_process() {
         flags.extend(["--warmup", "0", "--steps", "3", "--workers", "2", "--worker-timeout", "30", "--json"]);
         let trained = report(&command(&flags).output().unwrap());
         if let Some(tolerance) = tolerance {
-            let (apart, variable) = of_means.difference(&training.of_whole_batch(STEPS));
+            let (apart, variable) = training.beside_whole_batch(&of_means);
             println!("{name}: {apart:.1e} ({variable})");
             assert!(apart <= tolerance, "{name}: {variable} is {apart} from what the whole batch leads to");
         }
