@@ -168,6 +168,7 @@ impl<'a> Builder<'a> {
             topological: Vec::new(),
             has_loops,
             kernels: OnceLock::new(),
+            sums: OnceLock::new(),
         };
         graph.topological = sort(&graph)?;
         Ok(graph)

@@ -16,6 +16,7 @@ mod error;
 pub mod reach;
 mod ref_variables;
 mod rows;
+mod sums;
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -27,6 +28,7 @@ pub use device::{Device, DeviceError};
 pub use error::GraphError;
 pub use ref_variables::{RefVariable, RefVariables};
 pub use rows::Rows;
+pub use sums::Sums;
 
 use crate::dtype::DataType;
 use crate::format::Nodes;
@@ -97,6 +99,7 @@ pub struct Graph<'a> {
     topological: Vec<NodeId>,
     has_loops: bool,
     kernels: OnceLock<Vec<Option<&'static GpuKernel>>>,
+    sums: OnceLock<Sums>,
 }
 
 impl<'a> Graph<'a> {
@@ -158,6 +161,11 @@ impl<'a> Graph<'a> {
     pub fn gpu_kernel(&self, node: NodeId) -> Option<&'static GpuKernel> {
         let all = || self.node_ids().map(|node| self.op(node).gpu_kernel(&self.attrs(node))).collect();
         self.kernels.get_or_init(all).get(node.index()).copied().flatten()
+    }
+
+    /// What the order depends on in which sums add. It is found when it is asked for.
+    pub fn sums(&self) -> &Sums {
+        self.sums.get_or_init(|| Sums::of(self))
     }
 
     /// The device that the node names.

@@ -92,10 +92,12 @@ impl<'a> Analysis<'a> {
         Analysis { iterations, ..self }
     }
 
-    /// Whether an op may be made to wait for another one that it did not need, as far as effects and the runs of other train ops go: no
-    /// run then does what it did not do.
+    /// Whether an op may be made to wait for another one that it did not need, as far as effects, the runs of other train ops and the order
+    /// of sums go: no run then does what it did not do.
     pub fn may_wait(&self, op: NodeId, other: NodeId) -> bool {
-        self.effects.may_wait(op, other) && self.step.runs_whenever(other, op)
+        self.effects.may_wait(op, other)
+            && self.step.runs_whenever(other, op)
+            && !self.graph.sums().stays_equal(op)
     }
 
     /// How many pairs of ops there are of which one reads the other.

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::eligible::{is_long_sum, keeps_order_of_sums};
 use crate::dtype::DataType;
 use crate::graph::{ControlFlow, FrameId, Graph, NodeId, RefVariables};
 use crate::ops::{Fact, Flow, OpRegistry};
@@ -90,9 +89,7 @@ pub fn recomputable(
             return Err(NotRecomputable::RefVariable);
         }
     }
-    if is_long_sum(graph, node)
-        || graph.outputs(node).any(|tensor| keeps_order_of_sums(graph, tensor).is_err())
-    {
+    if !graph.sums().allow_second_run(graph, node) {
         return Err(NotRecomputable::OrderOfSum);
     }
     match graph.outputs(node).any(|tensor| variables.is_buffer(tensor)) {

@@ -195,6 +195,7 @@ impl Rewriter<'_> {
             self.add_swap_op(swap_out.clone(), tensor, vec![source], message);
             for waiting in &swap.waiting {
                 let waiting = self.node(waiting, "an op that waits")?;
+                self.check_sums(waiting)?;
                 self.check_frames(producer, waiting)?;
                 self.add_control_input(waiting, &swap_out);
             }
@@ -369,6 +370,7 @@ impl Rewriter<'_> {
         for order in orders {
             let first = self.node(&order.before, "an op that runs first")?;
             let second = self.node(&order.after, "an op that runs second")?;
+            self.check_sums(second)?;
             self.check_frames(first, second)?;
             let firsts = before.entry(second).or_default();
             if !firsts.contains(&first) {
@@ -388,6 +390,14 @@ impl Rewriter<'_> {
             });
         }
         Ok(())
+    }
+
+    /// Whether sums add in the same order when an op waits for another one.
+    fn check_sums(&self, node: NodeId) -> Result<(), RewriteError> {
+        match self.graph.sums().stays_equal(node) {
+            true => Err(RewriteError::OrderOfSum { node: self.graph.name(node).to_string() }),
+            false => Ok(()),
+        }
     }
 
     fn inputs_of(&mut self, node: NodeId) -> &mut Vec<String> {

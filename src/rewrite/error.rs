@@ -99,6 +99,14 @@ pub enum RewriteError {
         /// The input.
         tensor: String,
     },
+    /// An op that TensorFlow would not merge with its equals any more.
+    #[error(
+        "the plan has {node:?} wait for another op, so it would not be one with its equals any more, and a sum of three or more would add in another order"
+    )]
+    OrderOfSum {
+        /// The op.
+        node: String,
+    },
     /// Ops in different loops.
     #[error("the plan has {first:?} and {second:?} wait for each other across the border of a loop")]
     AcrossFrames {

@@ -257,6 +257,7 @@ impl<'a> ThresholdPlanner<'a> {
             .filter(|&node| self.gpus[node.index()].is_some() && !graph.is_back_edge(producer, node))
             .filter(|&node| flow.frame(node) == flow.output_frame(producer))
             .filter(|&node| flow.implies(flow.condition(node), alive_with))
+            .filter(|&node| !graph.sums().stays_equal(node))
             // These wait for the tensor to come back, and so for it to be out.
             .filter(|node| !swap.uses.iter().any(|swap_in| swap_in.consumers.contains(node)))
             .collect();

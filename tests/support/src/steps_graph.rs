@@ -13,7 +13,10 @@ use tf_lms::proto::tensorflow::{
     CollectionDef, GraphDef, MetaGraphDef, TensorProto, VersionDef, meta_graph_def::MetaInfoDef,
 };
 
+use self::loops::Loop;
 use super::made_up::{GraphBuilder, shape_proto, type_value};
+
+mod loops;
 
 const WIDTH: i64 = 32;
 const SHAPE: &[i64] = &[WIDTH, WIDTH];
@@ -61,6 +64,12 @@ enum Layer {
         output: String,
         input: String,
         chosen: String,
+    },
+    /// By a loop that takes off a stack what the layer's own loop kept there.
+    Loop {
+        output: String,
+        input: String,
+        own: Loop,
     },
     /// It has none but itself.
     Opaque {
@@ -263,7 +272,14 @@ impl Maker {
             }
             10 => Layer::Opaque { output: self.with_noise(&input), input },
             11 => Layer::Opaque { output: self.counted(&input), input },
-            12 => Layer::Opaque { output: self.in_a_loop(&input), input },
+            12 => {
+                let own = self.in_a_loop(&input);
+                // Nothing is drawn for it: each seed's graph has the layers that it had before loops had gradients.
+                match self.builder.nodes.len() % 4 {
+                    1.. => Layer::Loop { output: own.output.clone(), input, own },
+                    0 => Layer::Opaque { output: own.output, input },
+                }
+            }
             _ => Layer::Opaque { output: self.normalized(&input), input },
         };
         let (Layer::Unary { output, .. }
@@ -271,6 +287,7 @@ impl Maker {
         | Layer::Mul { output, .. }
         | Layer::MatMul { output, .. }
         | Layer::Choice { output, .. }
+        | Layer::Loop { output, .. }
         | Layer::Opaque { output, .. }) = &layer;
         tensors.push(output.clone());
         layer
@@ -314,61 +331,6 @@ impl Maker {
         self.free("Tanh", &[input])
     }
 
-    /// Three times the same op.
-    fn in_a_loop(&mut self, input: &str) -> String {
-        let frame = format!("loop_{}", self.builder.nodes.len());
-        let int = || ("T", type_value(DataType::INT32));
-        let enter = |frame: &str, constant: bool| {
-            vec![
-                ("frame_name", Value::S(frame.as_bytes().to_vec())),
-                ("is_constant", Value::B(constant)),
-                ("parallel_iterations", Value::I(10)),
-            ]
-        };
-        let with = |mut attrs: Vec<(&'static str, Value)>, one| {
-            attrs.push(one);
-            attrs
-        };
-        let scalar: &[i64] = &[];
-        let zero = self.constant(DataType::INT32, scalar, 0i32.to_ne_bytes().to_vec());
-        let i_enter = self.builder.add("Enter", &[&zero], with(enter(&frame, false), int()), &[scalar]);
-        let x_enter = self.builder.add("Enter", &[input], with(enter(&frame, false), float()), &[SHAPE]);
-        let i = self.builder.add(
-            "Merge",
-            &[&i_enter, &i_enter],
-            vec![int(), ("N", Value::I(2))],
-            &[scalar, scalar],
-        );
-        let x = self.builder.add(
-            "Merge",
-            &[&x_enter, &x_enter],
-            vec![float(), ("N", Value::I(2))],
-            &[SHAPE, scalar],
-        );
-        let number = |maker: &mut Maker, value: i32| {
-            let wait = format!("^{i}");
-            let number = maker.constant(DataType::INT32, scalar, value.to_ne_bytes().to_vec());
-            maker.builder.nodes.last_mut().unwrap().input.push(wait);
-            number
-        };
-        let three = number(self, 3);
-        let less = self.builder.add("Less", &[&i, &three], vec![int()], &[scalar]);
-        let go_on = self.builder.add("LoopCond", &[&less], Vec::new(), &[scalar]);
-        let i_switch = self.builder.add("Switch", &[&i, &go_on], vec![int()], &[scalar, scalar]);
-        let x_switch = self.builder.add("Switch", &[&x, &go_on], vec![float()], &[SHAPE, SHAPE]);
-        let body = self.unary("Tanh", &format!("{x_switch}:1"));
-        let one = number(self, 1);
-        self.builder.nodes.last_mut().unwrap().input = vec![format!("^{body}")];
-        let i_next = self.builder.add("Add", &[&format!("{i_switch}:1"), &one], vec![int()], &[scalar]);
-        let i_back = self.builder.add("NextIteration", &[&i_next], vec![int()], &[scalar]);
-        let back_body = self.unary("Sin", &body);
-        let x_back = self.builder.add("NextIteration", &[&back_body], vec![float()], &[SHAPE]);
-        for (merge, back) in [(i, i_back), (x, x_back)] {
-            self.builder.nodes.iter_mut().find(|node| node.name == merge).unwrap().input[1] = back;
-        }
-        self.free("Exit", &[&x_switch])
-    }
-
     fn gradient(
         &mut self,
         layer: &Layer,
@@ -380,6 +342,7 @@ impl Maker {
         | Layer::Mul { output, .. }
         | Layer::MatMul { output, .. }
         | Layer::Choice { output, .. }
+        | Layer::Loop { output, .. }
         | Layer::Opaque { output, .. }) = layer;
         let Some(parts) = gradients.remove(output) else { return };
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
@@ -410,6 +373,7 @@ impl Maker {
                 let on = self.builder.add("EluGrad", &[&on, chosen], vec![float()], &[SHAPE]);
                 give(input, self.merge(&off, &on));
             }
+            Layer::Loop { input, own, .. } => give(input, self.back_through(own, &sum)),
             Layer::Opaque { input, .. } => give(input, sum.clone()),
             Layer::MatMul { input, variable, .. } => {
                 let read = self.variables[*variable].read.clone();
