@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from . import _native, private_hooks
 from .errors import CannotRewrite
-from .shapes import with_loop_shapes, with_shapes
+from .shapes import as_traced, with_loop_shapes, with_shapes
 
 #: Where a program's own devices are.
 LOCAL_TASK = "/job:localhost/replica:0/task:0"
@@ -94,7 +94,7 @@ def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False) -> Flat:
         by_name[name].attr.pop(ON_GPU, None)
     for (number, dimension), size in sizes.items():
         by_name[inputs[number]].attr["shape"].shape.dim[dimension].size = size
-    graph_def = with_loop_shapes(graph_def) if sizes else with_shapes(graph_def)
+    graph_def = with_loop_shapes(graph_def) if sizes else as_traced(graph_def) or with_shapes(graph_def)
     handles.place_readers(graph_def)
     for node in graph_def.node:
         # Strategies name devices in full, and variables' are cut short: both are of this process.
