@@ -119,9 +119,13 @@ def main():
             several.append(json.loads(done.stdout.splitlines()[-1]))
 
     def show(what, name, how, unit):
-        one = [[told[name][clock] for told in found[how]] for clock in (0, 1)]
-        cells = [f"{statistics.median(values) * unit[0]:8.{unit[1]}f} ({min(values) * unit[0]:.{unit[1]}f} to {max(values) * unit[0]:.{unit[1]}f})" for values in one]
-        print(f"{what:32} {cells[0]:>28} {cells[1]:>28} {unit[2]}")
+        factor, digits, called = unit
+        cells = []
+        for clock in (0, 1):
+            values = [factor * told[name][clock] for told in found[how]]
+            middle, least, most = (f"{value:.{digits}f}" for value in (statistics.median(values), min(values), max(values)))
+            cells.append(f"{middle} {called} ({least} to {most})")
+        print(f"{what:28} {cells[0]:>30} {cells[1]:>30}")
 
     seconds, milliseconds = (1, 2, "s"), (1e3, 1, "ms")
     print(f"{args.model}, wall and processor: medians of {args.runs}, and from the least to the most")

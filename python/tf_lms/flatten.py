@@ -112,11 +112,12 @@ def _add_call(graph_def: Any, function: str, concrete: Any, handles: _Handles) -
     call.attr["f"].func.name = function
     for number, tensor in enumerate(concrete.inputs):
         node = graph_def.node.add(name=f"{function}/{number}", op="Placeholder")
-        call.input.append(node.name)
         call.attr["Tin"].list.type.append(tensor.dtype.as_datatype_enum)
         if not handles.hold(node, tensor.op.name):
             node.attr["dtype"].type = tensor.dtype.as_datatype_enum
             node.attr["shape"].shape.CopyFrom(tensor.shape.as_proto())
+        # By the name that it has now.
+        call.input.append(node.name)
     call.attr["Tout"].list.type.extend(tensor.dtype.as_datatype_enum for tensor in concrete.outputs)
 
 

@@ -147,7 +147,6 @@ def import_into(graph: Any, graph_def: Any, input_map: Mapping[str, Any]) -> Non
         with graph.as_default():
             importer.import_graph_def(graph_def, input_map=dict(input_map), name="")
         return
-    _place_with_colocated(graph_def, graph)
     scoped = c_api_util.ScopedTFImportGraphDefOptions()
     session.TF_ImportGraphDefOptionsSetUniquifyNames(scoped.options, False)
     for name, tensor in input_map.items():
@@ -163,24 +162,26 @@ def import_into(graph: Any, graph_def: Any, input_map: Mapping[str, Any]) -> Non
         finally:
             session.TF_DeleteBuffer(content)
         c_api_util.ScopedTFImportGraphDefResults(results)
-        graph._add_new_tf_operations(compute_devices=False)
+        _place_with_colocated(graph_def, {op.name: op for op in graph._add_new_tf_operations(compute_devices=False)}, graph)
 
 
-def _place_with_colocated(graph_def: Any, graph: Any) -> None:
-    """Gives nodes the devices of those that they are colocated with, as TensorFlow's importer does."""
-    colocated: list[tuple[Any, list[str]]] = []
+def _place_with_colocated(graph_def: Any, new: Mapping[str, Any], graph: Any) -> None:
+    """Places ops that were imported where those are that they are colocated with, as TensorFlow's importer does."""
+    colocated: dict[str, list[str]] = {}
     for node in graph_def.node:
         if "_class" in node.attr:
             names = [value.decode() for value in node.attr["_class"].list.s]
             others = [name.removeprefix("loc:@") for name in names if name.startswith("loc:@") and name != f"loc:@{node.name}"]
             if others:
-                node.device = ""
-                colocated.append((node, others))
+                colocated[node.name] = others
+                new[node.name]._set_device("")
     if not colocated:
         return
-    devices = {op.name: op.device for op in graph.get_operations()} | {node.name: node.device for node in graph_def.node}
-    for node, others in colocated:
-        node.device = devices[node.name] = next((device for name in others if (device := devices.get(name))), "")
+    known = {op.name: op for op in graph.get_operations()}
+    for name in (name for name in new if name in colocated):
+        device = next((known[other].device for other in colocated[name] if other in known and known[other].device), None)
+        if device:
+            new[name]._set_device(device)
 
 
 def add_nodes(graph: Any, graph_def: Any, input_map: Mapping[str, Any]) -> None:

@@ -21,6 +21,9 @@ Shape = tuple[int | None, ...] | None
 #: Ops that hand a list on, or make another of the same elements.
 _SAME_ELEMENTS = ("Enter", "Exit", "Identity", "Merge", "NextIteration", "RefEnter", "Switch", "AddN", "ZerosLike")
 
+#: Ops whose outputs have sizes that no trace knows.
+_DECIDED_BY_VALUES = ("BroadcastGradientArgs",)
+
 #: Ops without outputs that are added where functions are made flat.
 _NOTHING_OUT = ("NoOp",)
 
@@ -56,7 +59,7 @@ def as_traced(graph_def: Any) -> Any:
             return None
         if "_output_shapes" in node.attr:
             shapes[node.name] = list(node.attr["_output_shapes"].list.shape)
-            if any(shape.unknown_rank or any(dim.size < 0 for dim in shape.dim) for shape in shapes[node.name]):
+            if node.op not in _DECIDED_BY_VALUES and any(map(_says_too_little, shapes[node.name])):
                 return None
             if not shapes[node.name]:
                 # Ops without outputs say nothing.
@@ -71,6 +74,10 @@ def as_traced(graph_def: Any) -> Any:
         node.attr["_output_shapes"].list.shape.extend(shapes[node.name])
     _order(graph_def)
     return graph_def
+
+
+def _says_too_little(shape: Any) -> bool:
+    return shape.unknown_rank or any(dim.size < 0 for dim in shape.dim)
 
 
 def _order(graph_def: Any) -> None:
