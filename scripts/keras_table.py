@@ -22,7 +22,10 @@ import pages
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python" / "tests"))
 
-MODES = ["plain", "remat", "lms"]
+MODES = ["plain", "remat", "by hand", "lms"]
+
+#: Models whose layers `keras.remat` cannot be applied to by hand, since somebody else's program puts them together.
+READY_MADE = ("ResNet50", "MobileNetV2", "EfficientNetB0", "DenseNet121")
 
 #: Least memories are looked for to within about this part.
 NEAR = 0.05
@@ -52,7 +55,10 @@ def run(model_name, mode, memory, steps):
     import numpy as np
 
     import tf_lms
+    import keras_models
     from keras_models import MODELS
+
+    keras_models.by_hand = mode == "by hand"
 
     class Clock(keras.callbacks.Callback):
         seconds, losses = [], []

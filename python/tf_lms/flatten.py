@@ -89,6 +89,7 @@ def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False) -> Flat:
         raise CannotRewrite(_why(*kept[0]))
     graph_def = tf.compat.v1.GraphDef.FromString(content)
     _bypass_identities(graph_def)
+    _stop_unread(graph_def, {*inputs, *outputs, train_op})
     by_name = {node.name: node for node in graph_def.node}
     for name in inputs:
         by_name[name].attr.pop(ON_GPU, None)
@@ -208,6 +209,35 @@ def _bypass_identities(graph_def: Any) -> None:
         node.input.extend(data + list(dict.fromkeys(controls)))
     del graph_def.node[:]
     graph_def.node.extend(remaining)
+
+
+def _stop_unread(graph_def: Any, kept: set[str]) -> None:
+    """Makes ops that others only wait for ops that do nothing, as TensorFlow's optimizer does before it runs a step.
+
+    The gradients of version 1 wait for each other, also for those that nobody reads. What is not computed takes no memory, and what is
+    not read need not come back from the host.
+    """
+    nodes = {node.name: node for node in graph_def.node}
+    readers = dict.fromkeys(nodes, 0)
+    for node in graph_def.node:
+        for name in node.input:
+            if not name.startswith("^"):
+                readers[name.split(":", maxsplit=1)[0]] += 1
+    unread = [node for node in graph_def.node if not readers[node.name]]
+    while unread:
+        node = unread.pop()
+        if node.name in kept or node.op == "NoOp" or not private_hooks.may_be_left_out(node.op):
+            continue
+        sources = [name.split(":", maxsplit=1)[0] for name in node.input if not name.startswith("^")]
+        waits = [*(f"^{name}" for name in sources), *(name for name in node.input if name.startswith("^"))]
+        node.op = "NoOp"
+        node.attr.clear()
+        del node.input[:]
+        node.input.extend(dict.fromkeys(waits))
+        for name in sources:
+            readers[name] -= 1
+            if not readers[name]:
+                unread.append(nodes[name])
 
 
 def keep_colocations(node: Any, names: Any) -> None:
