@@ -115,8 +115,9 @@ class Transformer(tf.Module):
         return {"loss": loss}
 
     def step_of_version_1(self, tokens):
-        """The same by `tf.gradients`, which has each gradient wait for all others of its op, also for those that nobody reads."""
+        """The same as optimizers of version 1 do it: each gradient of an op waits for all of them, also for those that nobody reads."""
         loss = self.loss(tokens)
         variables = list(self.trainable_variables)
-        self.optimizer.apply_gradients(zip(tf.gradients(loss, variables), variables, strict=True))
+        gradients = tf.compat.v1.gradients(loss, variables, gate_gradients=True)
+        self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
         return {"loss": loss}
