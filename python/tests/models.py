@@ -88,7 +88,7 @@ class Block(tf.Module):
 class Transformer(tf.Module):
     """A small GPT with its optimizer, and a step of its own."""
 
-    def __init__(self, layers=3, width=64, heads=4, vocabulary=100, recompute=False, dropout=None):
+    def __init__(self, layers=3, width=64, heads=4, vocabulary=100, *, recompute=False, dropout=None):
         super().__init__()
         self.dropout = dropout
         random = np.random.default_rng(7)

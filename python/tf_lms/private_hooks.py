@@ -154,14 +154,11 @@ def import_into(graph: Any, graph_def: Any, input_map: Mapping[str, Any]) -> Non
         op, _, output = name.rpartition(":")
         session.TF_ImportGraphDefOptionsAddInputMapping(scoped.options, op, int(output), tensor._as_tf_output())
     with graph._mutation_lock():
-        content = session.TF_NewBufferFromString(graph_def.SerializeToString())
-        try:
-            with graph._c_graph.get() as c_graph:
+        with c_api_util.tf_buffer(graph_def.SerializeToString()) as content, graph._c_graph.get() as c_graph:
+            try:
                 results = session.TF_GraphImportGraphDefWithResults(c_graph, content, scoped.options)
-        except errors.InvalidArgumentError as error:
-            raise ValueError(str(error)) from error
-        finally:
-            session.TF_DeleteBuffer(content)
+            except errors.InvalidArgumentError as error:
+                raise ValueError(str(error)) from error
         c_api_util.ScopedTFImportGraphDefResults(results)
         _place_with_colocated(graph_def, {op.name: op for op in graph._add_new_tf_operations(compute_devices=False)}, graph)
 
@@ -194,10 +191,9 @@ def add_nodes(graph: Any, graph_def: Any, input_map: Mapping[str, Any]) -> None:
 
 
 #: Ops without an effect that TensorFlow's optimizer runs all the same, or that lead through loops and branches.
-_ALWAYS_RUN = frozenset(
-    "Assert CheckNumerics ControlTrigger Enter Exit LoopCond Merge NextIteration Placeholder RefEnter RefExit RefMerge RefNextIteration "
-    "RefSwitch Switch".split()
-)
+_ALWAYS_RUN = {"Assert", "CheckNumerics", "ControlTrigger", "Placeholder", "LoopCond"} | {
+    f"{kind}{op}" for kind in ("", "Ref") for op in ("Enter", "Exit", "Merge", "NextIteration", "Switch")
+}
 
 
 @functools.cache
