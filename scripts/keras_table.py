@@ -206,8 +206,9 @@ def row_of(model, mode, known):
 def cell(known, mode):
     told = known.get(mode, {"failed": "not run"})
     if "failed" not in told:
-        said = {"others": told.get("others"), "as it is": mode == "lms" and not told["there"]["report"]["changed"]}
-        notes = [f"other {' and '.join(said['others'])}"] * bool(said["others"]) + ["as it is"] * said["as it is"]
+        others = told.get("others", [])
+        as_it_is = mode == "lms" and not told["there"]["report"]["changed"]
+        notes = [f"other {' and '.join(others)}"] * bool(others) + ["as it is"] * as_it_is
         return ", ".join([f"{mib(told['memory']):.1f} MiB", *notes])
     return "fails" if mode == "remat" else told["failed"].split("(")[0][:60]
 
