@@ -5,6 +5,29 @@ import numpy as np
 
 L = keras.layers
 
+#: Whether `keras.remat` is applied by hand: to each transformer layer, each unit of a convolutional net, each LSTM.
+by_hand = False
+
+
+class Remat(L.Layer):
+    """Computes a part of a model again for its gradient, as somebody writes it by hand: what RematScope makes of layers fails."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.part = part
+
+    def call(self, x, training=None):
+        # Said here: where it is computed again Keras does not know any more whether it trains.
+        return keras.remat(lambda x: self.part(x, training=training))(x)
+
+
+def _part(body, x):
+    """A part of a model that may be computed again: `body` takes a tensor and returns one."""
+    if not by_hand:
+        return body(x)
+    inputs = keras.Input(x.shape[1:], dtype=x.dtype)
+    return Remat(keras.Model(inputs, body(inputs)))(x)
+
 
 def _images(batch, size, classes):
     random = np.random.default_rng(0)
@@ -22,8 +45,12 @@ def _application(name, size, batch):
 
 def _convolutions(x, width, dimensions):
     convolution = L.Conv3D if dimensions == 3 else L.Conv2D
+
+    def unit(x):
+        return L.ReLU()(L.BatchNormalization()(convolution(width, 3, padding="same", use_bias=False)(x)))
+
     for _ in range(2):
-        x = L.ReLU()(L.BatchNormalization()(convolution(width, 3, padding="same", use_bias=False)(x)))
+        x = _part(unit, x)
     return x
 
 
@@ -48,8 +75,11 @@ def deeplab(size=128, batch=2, classes=8):
     """An encoder with dilated convolutions at several rates, pooling over the image, and a decoder with a shortcut: DeepLabv3+ in small."""
 
     def unit(x, width, kernel=3, **options):
-        x = L.Conv2D(width, kernel, padding="same", use_bias=False, **options)(x)
-        return L.ReLU()(L.BatchNormalization()(x))
+        def body(x):
+            x = L.Conv2D(width, kernel, padding="same", use_bias=False, **options)(x)
+            return L.ReLU()(L.BatchNormalization()(x))
+
+        return _part(body, x)
 
     inputs = keras.Input((size, size, 3))
     x = unit(inputs, 16, strides=2)
@@ -80,11 +110,14 @@ class Positions(L.Layer):
 
 
 def _transformer(x, layers, width, heads, causal):
-    for _ in range(layers):
+    def layer(x):
         y = L.LayerNormalization()(x)
         x = L.Add()([x, L.MultiHeadAttention(heads, width // heads, dropout=0.1, seed=1)(y, y, use_causal_mask=causal)])
         y = L.Dense(4 * width, activation="gelu")(L.LayerNormalization()(x))
-        x = L.Add()([x, L.Dropout(0.1, seed=2)(L.Dense(width)(y))])
+        return L.Add()([x, L.Dropout(0.1, seed=2)(L.Dense(width)(y))])
+
+    for _ in range(layers):
+        x = _part(layer, x)
     return L.LayerNormalization()(x)
 
 
@@ -109,7 +142,8 @@ def vit(size=64, patch=4, layers=4, width=64, heads=4, batch=8):
 
 def lstm(steps=64, features=32, units=128, batch=32):
     inputs = keras.Input((steps, features))
-    x = L.LSTM(units, use_cudnn=False)(L.LSTM(units, return_sequences=True, use_cudnn=False)(inputs))
+    x = _part(L.LSTM(units, return_sequences=True, use_cudnn=False), inputs)
+    x = _part(L.LSTM(units, use_cudnn=False), x)
     random = np.random.default_rng(0)
     data = random.random((batch, steps, features), dtype="float32"), random.integers(0, 10, batch).astype("int32")
     return keras.Model(inputs, L.Dense(10)(x)), data, keras.losses.SparseCategoricalCrossentropy(from_logits=True)

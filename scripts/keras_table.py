@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""How much memory Keras models train in: as they are, with keras.RematScope, and with tf_lms.LMS.
+"""How much memory Keras models train in: as they are, with keras.RematScope, with keras.remat by hand, and with tf_lms.LMS.
 
     keras_table.py run MODEL MODE MEMORY STEPS    one training on the software GPU; prints a line of JSON
     keras_table.py guess MODEL                    the least memory for which there is a plan, as predicted
     keras_table.py measure RESULTS [MODEL ...]    looks for the least memory of each, and keeps what it finds in RESULTS
-    keras_table.py table RESULTS                  prints the table; with --write docs/keras.md, puts it there
+    keras_table.py measure RESULTS --modes "by hand" -- [MODEL ...]
+    keras_table.py table RESULTS                  prints the table; with --write docs/keras.md, puts it there: cells of which RESULTS says
+                                                  nothing stay as the page has them
 
 Needs `pip install ./python` and `cargo build --release -p softgpu`. Each training is a process of its own.
 """
@@ -22,7 +24,10 @@ import pages
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python" / "tests"))
 
-MODES = ["plain", "remat", "lms"]
+MODES = ["plain", "remat", "by hand", "lms"]
+
+#: Models whose layers `keras.remat` cannot be applied to by hand, since somebody else's program puts them together.
+READY_MADE = ("ResNet50", "MobileNetV2", "EfficientNetB0", "DenseNet121")
 
 #: Least memories are looked for to within about this part.
 NEAR = 0.05
@@ -52,7 +57,10 @@ def run(model_name, mode, memory, steps):
     import numpy as np
 
     import tf_lms
+    import keras_models
     from keras_models import MODELS
+
+    keras_models.by_hand = mode == "by hand"
 
     class Clock(keras.callbacks.Callback):
         seconds, losses = [], []
@@ -123,12 +131,12 @@ def guess(model_name):
     print(json.dumps({"memory": tf_lms.least_memory(model, data=specs)}))
 
 
-def least(model, mode, first, steps):
-    """The least memory in bytes in which it trains, and what came of it there. Looked for from `first` on."""
+def least(what, trains, first):
+    """The least memory in bytes in which something trains, and what `trains` says of it there. Looked for from `first` on."""
     low, high, best, memory, stride = 0, None, None, first, NEAR
     while True:
-        told = trained(model, mode, memory, steps)
-        print(f"{model} {mode} {mib(memory):.2f} MiB: {told.get('failed', 'trains')}", file=sys.stderr, flush=True)
+        told = trains(memory)
+        print(f"{what} {mib(memory):.2f} MiB: {told.get('failed', 'trains')}", file=sys.stderr, flush=True)
         if "failed" in told:
             low = memory
         else:
@@ -150,7 +158,7 @@ def median(values):
     return values[len(values) // 2]
 
 
-def measure(results, models):
+def measure(results, models, modes):
     """Adds to the results what is not there yet."""
     found = json.loads(results.read_text()) if results.is_file() else {}
     from keras_models import MODELS
@@ -162,10 +170,10 @@ def measure(results, models):
             known[name] = value
             results.write_text(json.dumps(found, indent=1))
 
-        for mode in MODES:
-            if mode not in known:
+        for mode in modes:
+            if mode not in known and not (mode == "by hand" and model in READY_MADE):
                 keep(mode, row_of(model, mode, known))
-        if "same" not in known and "memory" in known["plain"] and "memory" in known["lms"]:
+        if "same" not in known and all("memory" in known.get(mode, {}) for mode in ("plain", "lms")):
             keep("same", all(known["plain"]["ample"][what] == known["lms"]["there"][what] for what in ("variables", "losses")))
 
 
@@ -178,24 +186,30 @@ def row_of(model, mode, known):
             return {"failed": done.stderr.splitlines()[-1][:200]}
         planned = json.loads(done.stdout.splitlines()[-1])["memory"]
         print(f"{model}: a plan for {mib(planned):.2f} MiB is predicted", file=sys.stderr, flush=True)
-        memory, there = least(model, mode, planned, MANY)
+        memory, there = least(f"{model} {mode}", lambda memory: trained(model, mode, memory, MANY), planned)
         if memory is None:
             return {"failed": there["failed"], "planned": planned}
         return {"memory": memory, "planned": planned, "seconds": median(there["seconds"][1:]), "there": there}
     ample = trained(model, mode, AMPLE, MANY if mode == "plain" else FEW)
     if "failed" in ample:
         return {"failed": ample["failed"]}
-    memory, there = least(model, mode, ample["peak"], FEW)
+    memory, there = least(f"{model} {mode}", lambda memory: trained(model, mode, memory, FEW), ample["peak"])
     if memory is None:
         return {"failed": there["failed"]}
-    return {"memory": memory, "seconds": median(ample["seconds"][1:]), "ample": ample}
+    told = {"memory": memory, "seconds": median(ample["seconds"][1:]), "ample": ample}
+    if mode == "by hand":
+        plain = trained(model, "plain", AMPLE, FEW)
+        told["others"] = [what for what in ("losses", "variables") if plain[what] != ample[what]]
+    return told
 
 
 def cell(known, mode):
     told = known.get(mode, {"failed": "not run"})
     if "failed" not in told:
-        changed = mode != "lms" or told["there"]["report"]["changed"]
-        return f"{mib(told['memory']):.1f} MiB{'' if changed else ', as it is'}"
+        others = told.get("others", [])
+        as_it_is = mode == "lms" and not told["there"]["report"]["changed"]
+        notes = [f"other {' and '.join(others)}"] * bool(others) + ["as it is"] * as_it_is
+        return ", ".join([f"{mib(told['memory']):.1f} MiB", *notes])
     return "fails" if mode == "remat" else told["failed"].split("(")[0][:60]
 
 
@@ -218,18 +232,42 @@ def same_cell(known):
     return f"yes, {len(known['plain']['ample']['variables'])} variables" if known["same"] else "**no**"
 
 
+#: The columns: what each is called, and what is in its cells; nothing where it is not known.
+COLUMNS = {
+    "as it is": lambda model, known: "plain" in known and cell(known, "plain"),
+    "RematScope": lambda model, known: "remat" in known and cell(known, "remat"),
+    "`keras.remat` by hand": lambda model, known: "ready-made" if model in READY_MADE else "by hand" in known and cell(known, "by hand"),
+    "with the line": lambda model, known: "lms" in known and cell(known, "lms"),
+    "step as it is": lambda model, known: time_cell(known, "plain"),
+    "step with the line": lambda model, known: time_cell(known, "lms"),
+    "longer, as predicted": lambda model, known: predicted_cell(known),
+    "same after 20 steps": lambda model, known: "same" in known and same_cell(known),
+}
+
+
+def cells_of(line):
+    return [part.strip() for part in line.strip().strip("|").split("|")]
+
+
+def written(page):
+    """The cells that a page has, of each row by what their columns are called."""
+    head, _, *rows = [line for line in pages.read(page, "keras_table.py").splitlines() if line.startswith("|")]
+    return {cells_of(row)[0]: dict(zip(cells_of(head)[1:], cells_of(row)[1:], strict=True)) for row in rows}
+
+
 def table(results, page):
     from keras_models import MODELS, SIZES
 
     found = json.loads(results.read_text())
-    lines = [
-        "| model | as it is | RematScope | with the line | step as it is | step with the line | longer, as predicted | same after 20 steps |\n",
-        "|---|---|---|---|---|---|---|---|\n",
-    ]
-    for model in (model for model in MODELS if model in found):
-        known = found[model]
-        cells = [*(cell(known, mode) for mode in MODES), time_cell(known, "plain"), time_cell(known, "lms")]
-        lines.append(f"| {model}, {SIZES[model]} | {' | '.join([*cells, predicted_cell(known), same_cell(known)])} |\n")
+    before = written(page) if page else {}
+    lines = [f"| model | {' | '.join(COLUMNS)} |\n", "|---" * (len(COLUMNS) + 1) + "|\n"]
+    for model in MODELS:
+        row = f"{model}, {SIZES[model]}"
+        if model in found or row in before:
+            # A model that was measured anew has nothing of what was there.
+            there = {} if "lms" in found.get(model, {}) else before.get(row, {})
+            cells = [of(model, found.get(model, {})) or there.get(name, "") for name, of in COLUMNS.items()]
+            lines.append(f"| {row} | {' | '.join(cells)} |\n")
     if page:
         pages.write(page, "keras_table.py", "".join(lines))
     print("".join(lines), end="")
@@ -245,6 +283,7 @@ def main():
     several = commands.add_parser("measure")
     several.add_argument("results", type=pathlib.Path)
     several.add_argument("models", nargs="*")
+    several.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     commands.add_parser("guess").add_argument("model")
     shown = commands.add_parser("table")
     shown.add_argument("results", type=pathlib.Path)
@@ -253,7 +292,7 @@ def main():
     if args.command == "run":
         run(args.model, args.mode, args.memory, args.steps)
     elif args.command == "measure":
-        measure(args.results, args.models)
+        measure(args.results, args.models, args.modes)
     elif args.command == "guess":
         guess(args.model)
     else:

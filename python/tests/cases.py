@@ -182,6 +182,23 @@ def recomputed(budget):
     return function(budget, recompute=True)
 
 
+def gradients(budget):
+    """A loop of one's own with the gradients of version 1, of which some are computed for nobody."""
+    module = models.Transformer(dropout=0.1)
+    step = module.step_of_version_1
+    step = tf_lms.function(step, gpu_memory=budget, memory_ratio=1.0, strict=True) if budget else tf.function(step)
+    random = np.random.default_rng(3)
+    losses, batches = [], []
+    for _ in range(4):
+        tokens = tf.constant(random.integers(0, 100, (8, 64)).astype("int32"))
+        soft.reset()
+        before = counted()
+        losses.append(float(step(tokens)["loss"]))
+        batches.append(since(before))
+    variables = digests([*module.trainable_variables, *module.optimizer.variables])
+    return {"losses": losses, "variables": variables, "batches": batches, "report": told(step.report if budget else None)}
+
+
 def functions(budget):
     """A step that calls a model which is a tf.function itself, so that activations cross functions."""
     model = models.cnn()

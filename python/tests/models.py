@@ -88,8 +88,9 @@ class Block(tf.Module):
 class Transformer(tf.Module):
     """A small GPT with its optimizer, and a step of its own."""
 
-    def __init__(self, layers=3, width=64, heads=4, vocabulary=100, recompute=False):
+    def __init__(self, layers=3, width=64, heads=4, vocabulary=100, *, recompute=False, dropout=None):
         super().__init__()
+        self.dropout = dropout
         random = np.random.default_rng(7)
         self.embedding = tf.Variable((random.standard_normal((vocabulary, width)) * 0.1).astype("float32"))
         self.blocks = [Block(width, heads, number) for number in range(layers)]
@@ -101,6 +102,8 @@ class Transformer(tf.Module):
         x = tf.gather(self.embedding, tokens)
         for block in self.blocks:
             x = tf.recompute_grad(block)(x) if self.recompute else block(x)
+            if self.dropout:
+                x = tf.where(tf.random.stateless_uniform(x.shape, [3, 5]) > self.dropout, x / (1.0 - self.dropout), 0.0)
         logits = tf.matmul(x, self.embedding, transpose_b=True)
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tf.roll(tokens, -1, 1), logits=logits))
 
@@ -109,4 +112,12 @@ class Transformer(tf.Module):
             loss = self.loss(tokens) * (0.5 if is_scaled else 1.0)
         variables = list(self.trainable_variables)
         self.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        return {"loss": loss}
+
+    def step_of_version_1(self, tokens):
+        """The same as optimizers of version 1 do it: each gradient of an op waits for all of them, also for those that nobody reads."""
+        loss = self.loss(tokens)
+        variables = list(self.trainable_variables)
+        gradients = tf.compat.v1.gradients(loss, variables, gate_gradients=True)
+        self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
         return {"loss": loss}

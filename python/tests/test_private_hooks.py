@@ -110,5 +110,41 @@ def test_graphs_of_version_1_are_changed():
             assert session.run("e:0") == 2.0
 
 
+def test_graphs_are_imported_as_tensorflow_does_it():
+    def made():
+        graph, body = tf.Graph(), tf.compat.v1.GraphDef()
+        with graph.as_default():
+            x = tf.compat.v1.placeholder(tf.float32, [2, None], name="x")
+        for name, inputs, device, beside in (
+            # Not in the order of their inputs, and where others are.
+            ("b", ["a", "^c"], "/device:CPU:1", ["loc:@a"]),
+            ("a", ["given:0"], "/job:localhost/replica:0/task:0/device:GPU:0", []),
+            ("c", ["given:0"], "", ["loc:@b", "loc:@c"]),
+            ("d", ["a"], "/device:CPU:0", ["loc:@d"]),
+        ):
+            node = body.node.add(name=name, op="Identity", input=inputs, device=device)
+            node.attr["T"].type = tf.float32.as_datatype_enum
+            if beside:
+                node.attr["_class"].list.s.extend(text.encode() for text in beside)
+        return graph, body, {"given:0": x}
+
+    graph, body, given = made()
+    private_hooks.import_into(graph, body, given)
+    other, body, given = made()
+    with other.as_default():
+        tf.graph_util.import_graph_def(body, input_map=given, name="")
+    assert graph.as_graph_def(add_shapes=True) == other.as_graph_def(add_shapes=True)
+    assert [op.name for op in graph.get_operations()] == [op.name for op in other.get_operations()]
+    assert graph.get_tensor_by_name("d:0").shape.as_list() == [2, None] and graph.get_operation_by_name("b").device
+    with pytest.raises(ValueError, match="nobody"):
+        private_hooks.import_into(graph, tf.compat.v1.GraphDef(node=[{"name": "e", "op": "NoOp", "input": ["^nobody"]}]), {})
+
+
+def test_what_may_be_left_out():
+    assert all(map(private_hooks.may_be_left_out, ["MatMul", "Const", "PreventGradient", "StatelessRandomUniformV2"]))
+    told = ["AssignVariableOp", "ReadVariableOp", "RandomUniform", "Switch", "Placeholder", "Assert", "Assign", "NobodyKnowsThis"]
+    assert not any(map(private_hooks.may_be_left_out, told))
+
+
 def test_memory_of_gpus_is_asked_for():
     assert private_hooks.gpu_memory_limits() == []

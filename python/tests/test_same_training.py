@@ -14,6 +14,7 @@ CASES = {
     "on_batch": "6MiB",
     "function": "8MiB",
     "recomputed": "5MiB",
+    "gradients": "6MiB",
     "functions": "6MiB",
     "lstm": "2200KiB",
     "lstm_partial": "2200KiB",

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from tf_lms.flatten import flatten
-from tf_lms.shapes import Shape, _is_open, _Loops
+from tf_lms.shapes import Shape, _is_open, _Loops, as_traced, with_shapes
 
 
 def shapes(step, *specs, batch=4) -> list[tuple[str, Shape]]:
@@ -75,3 +75,50 @@ def test_what_a_branch_makes_is_inferred(drop):
         return tf.cond(tf.reduce_sum(x) > 0, lambda: tf.sin(x), lambda: x if drop else tf.sin(x + 1.0))
 
     assert of_op(shapes(step, tf.TensorSpec([None, 3])), "Sin") == {(4, 3)}
+
+
+def test_what_a_trace_says_is_what_tensorflow_infers_in_its_order(monkeypatch):
+    variables = [tf.Variable(tf.ones([3, 4])), tf.Variable(tf.ones([4, 2])), tf.Variable(0.0)]
+
+    @tf.function
+    def scaled(x):
+        return x * 2.0
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            # What is broadcast has a gradient whose sizes only a step knows.
+            loss = tf.reduce_sum(tf.square(tf.nn.relu(x @ variables[0]) @ variables[1] - tf.reduce_mean(x, 0, keepdims=True)[:, :2]))
+        total = scaled(loss) + tf.reduce_sum(y)
+        for variable, gradient in zip(variables, tape.gradient(loss, variables[:2]), strict=False):
+            variable.assign_sub(gradient)
+        variables[2].assign_add(1.0)
+        return total
+
+    concrete = step.get_concrete_function(tf.TensorSpec([8, 3]), tf.TensorSpec([8, 2]))
+    asked = []
+    monkeypatch.setattr("tf_lms.flatten.with_shapes", lambda graph_def: asked.append(with_shapes(graph_def)) or asked[-1])
+    told = flatten(concrete, {}).graph
+    assert not asked
+    monkeypatch.setattr("tf_lms.flatten.as_traced", lambda graph_def: None)
+    inferred = flatten(concrete, {}).graph
+    assert asked and [node.name for node in told.node] == [node.name for node in inferred.node]
+    for one, other in zip(told.node, inferred.node, strict=True):
+        assert (one.op, one.device, list(one.input)) == (other.op, other.device, list(other.input))
+        assert one.attr["_output_shapes"] == other.attr["_output_shapes"], one.name
+        # TensorFlow adds what ops have by default, of those that were added here.
+        assert all(other.attr[name] == value for name, value in one.attr.items())
+
+
+def test_tensorflow_is_asked_where_a_trace_leaves_something_open():
+    def step(x):
+        return tf.reduce_sum(tf.boolean_mask(x, x > 0.0))
+
+    def looped(x):
+        return tf.while_loop(lambda i, y: i < 5, lambda i, y: (i + 1, tf.tanh(y)), (0, x))[1]
+
+    graphs = []
+    for function in (step, looped, tf.sin):
+        concrete = tf.function(function).get_concrete_function(tf.TensorSpec([4]))
+        graphs.append(as_traced(flatten(concrete, {}).graph) is None)
+    assert graphs == [True, True, False]

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from . import _native, private_hooks
 from .errors import CannotRewrite
-from .shapes import with_loop_shapes, with_shapes
+from .shapes import as_traced, with_loop_shapes, with_shapes
 
 #: Where a program's own devices are.
 LOCAL_TASK = "/job:localhost/replica:0/task:0"
@@ -89,12 +89,13 @@ def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False) -> Flat:
         raise CannotRewrite(_why(*kept[0]))
     graph_def = tf.compat.v1.GraphDef.FromString(content)
     _bypass_identities(graph_def)
+    _stop_unread(graph_def, {*inputs, *outputs, train_op})
     by_name = {node.name: node for node in graph_def.node}
     for name in inputs:
         by_name[name].attr.pop(ON_GPU, None)
     for (number, dimension), size in sizes.items():
         by_name[inputs[number]].attr["shape"].shape.dim[dimension].size = size
-    graph_def = with_loop_shapes(graph_def) if sizes else with_shapes(graph_def)
+    graph_def = with_loop_shapes(graph_def) if sizes else as_traced(graph_def) or with_shapes(graph_def)
     handles.place_readers(graph_def)
     for node in graph_def.node:
         # Strategies name devices in full, and variables' are cut short: both are of this process.
@@ -112,11 +113,12 @@ def _add_call(graph_def: Any, function: str, concrete: Any, handles: _Handles) -
     call.attr["f"].func.name = function
     for number, tensor in enumerate(concrete.inputs):
         node = graph_def.node.add(name=f"{function}/{number}", op="Placeholder")
-        call.input.append(node.name)
         call.attr["Tin"].list.type.append(tensor.dtype.as_datatype_enum)
         if not handles.hold(node, tensor.op.name):
             node.attr["dtype"].type = tensor.dtype.as_datatype_enum
             node.attr["shape"].shape.CopyFrom(tensor.shape.as_proto())
+        # By the name that it has now.
+        call.input.append(node.name)
     call.attr["Tout"].list.type.extend(tensor.dtype.as_datatype_enum for tensor in concrete.outputs)
 
 
@@ -207,6 +209,35 @@ def _bypass_identities(graph_def: Any) -> None:
         node.input.extend(data + list(dict.fromkeys(controls)))
     del graph_def.node[:]
     graph_def.node.extend(remaining)
+
+
+def _stop_unread(graph_def: Any, kept: set[str]) -> None:
+    """Makes ops that others only wait for ops that do nothing, as TensorFlow's optimizer does before it runs a step.
+
+    The gradients of version 1 wait for each other, also for those that nobody reads. What is not computed takes no memory, and what is
+    not read need not come back from the host.
+    """
+    nodes = {node.name: node for node in graph_def.node}
+    readers = dict.fromkeys(nodes, 0)
+    for node in graph_def.node:
+        for name in node.input:
+            if not name.startswith("^"):
+                readers[name.split(":", maxsplit=1)[0]] += 1
+    unread = [node for node in graph_def.node if not readers[node.name]]
+    while unread:
+        node = unread.pop()
+        if node.name in kept or node.op == "NoOp" or not private_hooks.may_be_left_out(node.op):
+            continue
+        sources = [name.split(":", maxsplit=1)[0] for name in node.input if not name.startswith("^")]
+        waits = [*(f"^{name}" for name in sources), *(name for name in node.input if name.startswith("^"))]
+        node.op = "NoOp"
+        node.attr.clear()
+        del node.input[:]
+        node.input.extend(dict.fromkeys(waits))
+        for name in sources:
+            readers[name] -= 1
+            if not readers[name]:
+                unread.append(nodes[name])
 
 
 def keep_colocations(node: Any, names: Any) -> None:

@@ -7,6 +7,7 @@ never tried, and `check_versions` says so.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import inspect
 import sys
@@ -134,11 +135,51 @@ def library(concrete: Any) -> tuple[Any, str]:
 
 
 def import_into(graph: Any, graph_def: Any, input_map: Mapping[str, Any]) -> None:
-    """Adds nodes to a graph under their own names. `input_map` has tensors for names such as `a:0`, each of which somebody reads."""
-    from tensorflow.python.framework import importer
+    """Adds nodes to a graph under their own names. `input_map` has tensors for names such as `a:0`, each of which somebody reads.
 
-    with graph.as_default():
-        importer.import_graph_def(graph_def, input_map=dict(input_map), name="")
+    Relies on what TensorFlow's own importer does by the C API and then, for each op, in Python: of the latter only the op itself is made
+    here. Asking each op for its colocations and applying the scopes that are open takes as long again, and there is neither here: a
+    node that is to be where others are gets their device.
+    """
+    from tensorflow.python.client import pywrap_tf_session as session
+    from tensorflow.python.framework import c_api_util, errors, importer
+
+    if graph_def.library.function:
+        with graph.as_default():
+            importer.import_graph_def(graph_def, input_map=dict(input_map), name="")
+        return
+    scoped = c_api_util.ScopedTFImportGraphDefOptions()
+    session.TF_ImportGraphDefOptionsSetUniquifyNames(scoped.options, False)
+    for name, tensor in input_map.items():
+        op, _, output = name.rpartition(":")
+        session.TF_ImportGraphDefOptionsAddInputMapping(scoped.options, op, int(output), tensor._as_tf_output())
+    with graph._mutation_lock():
+        with c_api_util.tf_buffer(graph_def.SerializeToString()) as content, graph._c_graph.get() as c_graph:
+            try:
+                results = session.TF_GraphImportGraphDefWithResults(c_graph, content, scoped.options)
+            except errors.InvalidArgumentError as error:
+                raise ValueError(str(error)) from error
+        c_api_util.ScopedTFImportGraphDefResults(results)
+        _place_with_colocated(graph_def, {op.name: op for op in graph._add_new_tf_operations(compute_devices=False)}, graph)
+
+
+def _place_with_colocated(graph_def: Any, new: Mapping[str, Any], graph: Any) -> None:
+    """Places ops that were imported where those are that they are colocated with, as TensorFlow's importer does."""
+    colocated: dict[str, list[str]] = {}
+    for node in graph_def.node:
+        if "_class" in node.attr:
+            names = [value.decode() for value in node.attr["_class"].list.s]
+            others = [name.removeprefix("loc:@") for name in names if name.startswith("loc:@") and name != f"loc:@{node.name}"]
+            if others:
+                colocated[node.name] = others
+                new[node.name]._set_device("")
+    if not colocated:
+        return
+    known = {op.name: op for op in graph.get_operations()}
+    for name in (name for name in new if name in colocated):
+        device = next((known[other].device for other in colocated[name] if other in known and known[other].device), None)
+        if device:
+            new[name]._set_device(device)
 
 
 def add_nodes(graph: Any, graph_def: Any, input_map: Mapping[str, Any]) -> None:
@@ -147,6 +188,22 @@ def add_nodes(graph: Any, graph_def: Any, input_map: Mapping[str, Any]) -> None:
 
     with graph.as_default():
         importer._import_graph_def_internal(graph_def, input_map=dict(input_map), name="", validate_colocation_constraints=False)
+
+
+#: Ops without an effect that TensorFlow's optimizer runs all the same, or that lead through loops and branches.
+_ALWAYS_RUN = {"Assert", "CheckNumerics", "ControlTrigger", "Placeholder", "LoopCond"} | {
+    f"{kind}{op}" for kind in ("", "Ref") for op in ("Enter", "Exit", "Merge", "NextIteration", "Switch")
+}
+
+
+@functools.cache
+def may_be_left_out(op: str) -> bool:
+    """Whether TensorFlow's dependency optimizer leaves out what an op computes where nobody reads it, though others wait for it."""
+    from tensorflow.python.framework import op_def_registry
+
+    known = op_def_registry.get(op)
+    changes = known is None or known.is_stateful or any(argument.is_ref for argument in known.input_arg)
+    return not changes and op not in _ALWAYS_RUN
 
 
 def new_function_graph(name: str) -> Any:

@@ -8,6 +8,7 @@ every iteration, by induction. Those that do not are dropped.
 
 from __future__ import annotations
 
+import heapq
 from typing import Any
 
 import tensorflow as tf
@@ -19,6 +20,12 @@ Shape = tuple[int | None, ...] | None
 
 #: Ops that hand a list on, or make another of the same elements.
 _SAME_ELEMENTS = ("Enter", "Exit", "Identity", "Merge", "NextIteration", "RefEnter", "Switch", "AddN", "ZerosLike")
+
+#: Ops whose outputs have sizes that no trace knows.
+_DECIDED_BY_VALUES = ("BroadcastGradientArgs",)
+
+#: Ops without outputs that are added where functions are made flat.
+_NOTHING_OUT = ("NoOp",)
 
 #: Ops that make lists without elements.
 _EMPTY = ("EmptyTensorList", "TensorListReserve")
@@ -39,6 +46,68 @@ def with_shapes(graph_def: Any) -> Any:
     graph = tf.Graph()
     private_hooks.import_into(graph, graph_def, {})
     return graph.as_graph_def(add_shapes=True)
+
+
+def as_traced(graph_def: Any) -> Any:
+    """The same graph as `with_shapes` makes, where its nodes say their shapes already; else None.
+
+    A trace in which no size is open says them. Asking TensorFlow again takes as long as the rest of what is done to a graph.
+    """
+    shapes: dict[str, list[Any]] = {}
+    for node in graph_def.node:
+        if node.op == "NextIteration":
+            return None
+        if "_output_shapes" in node.attr:
+            shapes[node.name] = list(node.attr["_output_shapes"].list.shape)
+            if node.op not in _DECIDED_BY_VALUES and any(map(_says_too_little, shapes[node.name])):
+                return None
+            if not shapes[node.name]:
+                # Ops without outputs say nothing.
+                del node.attr["_output_shapes"]
+    added = [node for node in graph_def.node if node.name not in shapes and node.op not in _NOTHING_OUT]
+    for node in added:
+        # What handing functions' arguments and returns on takes: the shape is the input's.
+        source, output = _parts(node.input[0]) if node.op == "Identity" else ("", 0)
+        if output >= len(shapes.get(source, [])):
+            return None
+        shapes[node.name] = [shapes[source][output]]
+        node.attr["_output_shapes"].list.shape.extend(shapes[node.name])
+    _order(graph_def)
+    return graph_def
+
+
+def _says_too_little(shape: Any) -> bool:
+    return shape.unknown_rank or any(dim.size < 0 for dim in shape.dim)
+
+
+def _order(graph_def: Any) -> None:
+    """Orders nodes, and what each of them waits for, as TensorFlow does when it imports a graph: in the order of the nodes, each behind all
+    its inputs. Of what may run at the same time, TensorFlow starts in this order, and so a plan is to see it.
+    """
+    numbers = {node.name: number for number, node in enumerate(graph_def.node)}
+    readers: list[list[int]] = [[] for _ in graph_def.node]
+    missing = []
+    for number, node in enumerate(graph_def.node):
+        missing.append(len(node.input))
+        for name in node.input:
+            readers[numbers[_parts(name.removeprefix("^"))[0]]].append(number)
+        waits = [name for name in node.input if name.startswith("^")]
+        if len(waits) > 1:
+            data = [name for name in node.input if not name.startswith("^")]
+            del node.input[:]
+            node.input.extend([*data, *sorted(waits)])
+    ready = [number for number, count in enumerate(missing) if count == 0]
+    ordered = []
+    while ready:
+        number = heapq.heappop(ready)
+        ordered.append(graph_def.node[number])
+        for reader in readers[number]:
+            missing[reader] -= 1
+            if missing[reader] == 0:
+                heapq.heappush(ready, reader)
+    nodes = tf.compat.v1.GraphDef(node=ordered).node
+    del graph_def.node[:]
+    graph_def.node.extend(nodes)
 
 
 def with_loop_shapes(graph_def: Any) -> Any:

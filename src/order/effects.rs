@@ -15,7 +15,8 @@ use crate::ops::{Fact, Flow};
 /// What comes of constants alone nobody has to run to know: zeros in the place of a branch that is not taken, which are best made late. Such an
 /// op has the effects here that all have in common who need it.
 ///
-/// Besides, who only wants to see a variable feeds nothing: what reads one does not wait for what must be fed.
+/// Besides, who only wants to see a variable feeds nothing: what reads one waits for nothing that must be fed, and for nothing that may be
+/// made to wait for that.
 ///
 /// Ops with the same effects share one set. There are few sets, though each update at the end of a step has its own.
 #[derive(Debug, Clone)]
@@ -27,8 +28,6 @@ pub struct Effects {
     /// How many words a set has.
     words: usize,
     bits: Vec<u64>,
-    /// For each node whether it runs only if something is fed.
-    is_fed: Vec<bool>,
     /// For each node whether a variable that can be seen without feeding anything is seen by it, or by what needs it.
     shows_variable: Vec<bool>,
 }
@@ -72,9 +71,8 @@ impl Effects {
             let after = graph.successors(node).map(|next| set_of[next.index()]);
             set_of[node.index()] = after.reduce(|one, other| sets.intersection(one, other)).unwrap_or(EMPTY);
         }
-        let is_fed = fed(graph);
-        let shows_variable = showing_variables(graph, &is_fed);
-        Effects { set_of, is_final, words: sets.words, bits: sets.bits, is_fed, shows_variable }
+        let shows_variable = showing_variables(graph, &fed(graph));
+        Effects { set_of, is_final, words: sets.words, bits: sets.bits, shows_variable }
     }
 
     /// Whether an op may wait for another one without any run having an effect that it did not have, or a look at a variable a need to
@@ -85,7 +83,8 @@ impl Effects {
             let mut pairs = self.set(of_op).iter().zip(self.set(of_other));
             pairs.all(|(of_op, of_other)| of_other & !of_op == 0)
         };
-        let hides_variable = self.is_fed[other.index()] && self.shows_variable[op.index()];
+        // Nor for what may come to wait for something that is fed: of such edges there are chains.
+        let hides_variable = self.shows_variable[op.index()] && !self.shows_variable[other.index()];
         if self.is_final[other.index()] || hides_variable {
             return false;
         }
@@ -251,6 +250,7 @@ mod tests {
         assert!(!may_wait("a", "noise") && !may_wait("a", "b"));
         // To see a variable nothing must be fed.
         assert!(!may_wait("read", "a") && !may_wait("v", "a") && may_wait("read", "v"));
+        assert!(may_wait("zeros", "a") && !may_wait("read", "zeros"));
         assert!(!may_wait("c", "behind") && may_wait("behind", "count"));
         // Nobody waits for an update at the end of a step.
         assert!(!may_wait("c", "update") && !may_wait("behind", "update") && !may_wait("count", "train"));

@@ -13,13 +13,17 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use super::buffers::BufferTracker;
+use super::initial::{Homes, Moved};
 use super::memory::{Held, Memory};
 use super::outcome::{GpuOutcome, Holder, NoObserver, Observer, OutOfMemory, Outcome, Piece};
 use super::pool::Chunk;
-use super::program::{Op, Origin, Program};
+use super::program::{NONE, Op, Origin, Program};
 use super::threads::{Host, Running};
 use super::{Allocator, Machine, Scenario};
 use crate::order::Place;
+
+/// So many steps are gone through before the one that is looked at, where variables move from step to step.
+const STEPS_MOVED: u32 = 4;
 
 /// Runs a step: one of those behind the first, which is gone through before where memory is limited, as it decides what lies where.
 ///
@@ -46,11 +50,24 @@ pub fn simulate_in(
     observer: &mut impl Observer,
 ) -> Result<Outcome, OutOfMemory> {
     let ground = Ground { program, machine: &scenario.machine(machine), scenario };
-    let mut memories = ground.initial_memories()?;
-    if memories.iter().any(Memory::is_limited) && !program.initial.late.is_empty() {
-        memories = ground.run(memories, true, &mut NoObserver)?.into_memories();
+    let mut begun = ground.initial_memories()?;
+    let is_limited = begun.iter().any(|begun| begun.memory.is_limited());
+    if is_limited && !program.initial.late.is_empty() {
+        begun = ground.run(begun, true, &mut NoObserver)?.end();
     }
-    Ok(ground.run(memories, false, observer)?.outcome())
+    if is_limited && !program.initial.moved.is_empty() {
+        for _ in 0..STEPS_MOVED {
+            begun = ground.run(begun, false, &mut NoObserver)?.end();
+        }
+    }
+    Ok(ground.run(begun, false, observer)?.outcome())
+}
+
+/// A GPU's memory when a step begins.
+struct Begun {
+    memory: Memory,
+    /// Where variables lie that move.
+    homes: Homes,
 }
 
 /// What is run, and on what.
@@ -66,11 +83,11 @@ impl<'a> Ground<'a> {
     /// Goes through a step.
     fn run<O: Observer>(
         self,
-        memories: Vec<Memory>,
+        begun: Vec<Begun>,
         is_first: bool,
         observer: &'a mut O,
     ) -> Result<Run<'a, O>, OutOfMemory> {
-        let mut run = Run::new(self, memories, is_first, observer);
+        let mut run = Run::new(self, begun, is_first, observer);
         run.begin();
         loop {
             while let Some(task) = run.next_task() {
@@ -88,19 +105,21 @@ impl<'a> Ground<'a> {
     }
 
     /// The memory of each GPU when the first step begins.
-    fn initial_memories(self) -> Result<Vec<Memory>, OutOfMemory> {
+    fn initial_memories(self) -> Result<Vec<Begun>, OutOfMemory> {
         let mut memories = Vec::with_capacity(self.program.persistent.len());
         for (gpu, sizes) in self.program.persistent.iter().enumerate() {
             let Some(limit) = self.machine.memory_bytes(gpu) else {
-                memories.push(Memory::Counted { used_bytes: sizes.iter().sum(), limit_bytes: None });
+                let memory = Memory::Counted { used_bytes: sizes.iter().sum(), limit_bytes: None };
+                memories.push(Begun { memory, homes: Homes::default() });
                 continue;
             };
             let mut memory = Memory::new(self.machine.allocator, limit);
-            if let Err(wanted_bytes) = self.program.initial.fill(gpu, &mut memory, self.scenario.holes) {
-                let used_bytes = memory.used_bytes();
-                return Err(OutOfMemory { gpu, op: None, wanted_bytes, used_bytes, pieces: Vec::new() });
-            }
-            memories.push(memory);
+            let homes =
+                self.program.initial.fill(gpu, &mut memory, self.scenario.holes).map_err(|wanted_bytes| {
+                    let used_bytes = memory.used_bytes();
+                    OutOfMemory { gpu, op: None, wanted_bytes, used_bytes, pieces: Vec::new() }
+                })?;
+            memories.push(Begun { memory, homes });
         }
         Ok(memories)
     }
@@ -108,6 +127,8 @@ impl<'a> Ground<'a> {
 
 struct Gpu {
     memory: Memory,
+    /// Where variables lie that move.
+    homes: Homes,
     /// When each engine is free.
     compute: f64,
     out: f64,
@@ -162,14 +183,14 @@ struct Run<'a, O> {
 impl<'a, O: Observer> Run<'a, O> {
     fn new(
         Ground { program, machine, scenario }: Ground<'a>,
-        memories: Vec<Memory>,
+        begun: Vec<Begun>,
         is_first: bool,
         observer: &'a mut O,
     ) -> Self {
-        let mut gpus = Vec::with_capacity(memories.len());
-        for (number, memory) in memories.into_iter().enumerate() {
+        let mut gpus = Vec::with_capacity(begun.len());
+        for (number, Begun { memory, homes }) in begun.into_iter().enumerate() {
             let outcome = GpuOutcome::default();
-            let mut gpu = Gpu { memory, compute: 0.0, out: 0.0, into: 0.0, outcome };
+            let mut gpu = Gpu { memory, homes, compute: 0.0, out: 0.0, into: 0.0, outcome };
             gpu.outcome.persistent_bytes = gpu.memory.used_bytes();
             gpu.outcome.peak_bytes = gpu.memory.used_bytes();
             observer.memory(0.0, Place::Gpu(number as u16), gpu.memory.used_bytes());
@@ -200,11 +221,24 @@ impl<'a, O: Observer> Run<'a, O> {
     }
 
     /// The memories as they are when all of the step's tensors are gone.
-    fn into_memories(mut self) -> Vec<Memory> {
+    fn end(mut self) -> Vec<Begun> {
         for tensor in 0..self.held.len() as u32 {
             self.free(tensor);
         }
-        self.gpus.into_iter().map(|gpu| gpu.memory).collect()
+        self.gpus.into_iter().map(|Gpu { memory, homes, .. }| Begun { memory, homes }).collect()
+    }
+
+    /// Gives a variable the memory of what is assigned to it, and its own to that, which is given back when nobody reads it any more.
+    fn move_variable(&mut self, op: u32, moved: Moved) {
+        let value = self.program.reads.row(op as usize).iter().rev().copied().find(|&value| value != NONE);
+        let Some(buffer) = value.and_then(|value| self.buffers.buffer_of(value)) else { return };
+        let tensor = &self.program.tensors[buffer as usize];
+        let Some(home) = self.gpus[usize::from(moved.gpu)].homes.get_mut(&moved.number) else { return };
+        let held = &mut self.held[buffer as usize];
+        let is_own = tensor.place == Place::Gpu(moved.gpu) && tensor.bytes == moved.bytes;
+        if is_own && !matches!(held, Held::Nowhere) {
+            std::mem::swap(home, held);
+        }
     }
 
     /// Schedules what a step begins with. TensorFlow starts the GPUs' parts of a graph before the host's.
@@ -330,6 +364,9 @@ impl<'a, O: Observer> Run<'a, O> {
             }
         }
         let program = self.program;
+        if let Some(&moved) = program.initial.moved.get(&op) {
+            self.move_variable(op, moved);
+        }
         for &tensor in program.reads.row(op as usize) {
             self.give_up(tensor);
         }

@@ -3,7 +3,8 @@
 //! A session that trains has first run an initializer, whose own tensors lay between the variables that it made: these leave
 //! holes. Variables that begin as constants share the constants' memory, as do both moments of an optimizer that begin with the same
 //! zeros, and get their own where there is room in the middle of the first step. So the pool of the second step is not one free region
-//! behind the variables, and less memory is of use than it holds. A plan can let what is shared go to its variables by way of the host,
+//! behind the variables, and less memory is of use than it holds. And what is assigned to a variable in a step, as Keras' optimizers with
+//! a momentum do, is the variable's memory from then on: these move from step to step, and leave holes where they were. A plan can let what is shared go to its variables by way of the host,
 //! which gives each variable memory of its own from the start.
 
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use super::memory::{Held, Memory};
-use super::persistent::{Persistent, updates};
+use super::persistent::{Persistent, Variable, updates};
 use super::pool::CHUNK_BYTES;
 use super::{Holes, Machine, Observer, OpCost, Outline, Program, simulate};
 use crate::graph::{Graph, NodeId, TensorId};
@@ -21,6 +22,9 @@ use crate::plan::{Analysis, Draft, movable};
 
 /// How many small holes there are at most.
 const SMALL_HOLES: usize = 64;
+
+/// Of variables that are fewer than one part in so many of all, by bytes, it does not matter where they move.
+const LITTLE_MOVED: u64 = 32;
 
 /// What a session's pools look like when it has begun.
 #[derive(Debug, Default)]
@@ -40,11 +44,26 @@ pub(super) struct Initial {
     pub events: Vec<Vec<PoolEvent>>,
     /// What the first step takes for good.
     pub late: TakenLate,
+    /// The variables that a step gives other memory, by the op that does so, an entry of the step's programs.
+    pub moved: HashMap<u32, Moved>,
 }
 
+/// A variable that an op gives the memory of what it assigns, in place of the variable's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moved {
+    pub gpu: u16,
+    /// What its memory is taken under before the first step.
+    pub number: u32,
+    pub bytes: u64,
+}
+
+/// Where variables lie that move, by the number that their memory is taken under.
+pub(super) type Homes = HashMap<u32, Held>;
+
 impl Initial {
-    /// Does to a GPU's memory what is done before the first step; if there is not enough of it, the error is the bytes that found no room.
-    pub fn fill(&self, gpu: usize, memory: &mut Memory, holes: Holes) -> Result<(), u64> {
+    /// Does to a GPU's memory what is done before the first step, and says where the variables lie that move; if there is not enough of it,
+    /// the error is the bytes that found no room.
+    pub fn fill(&self, gpu: usize, memory: &mut Memory, holes: Holes) -> Result<Homes, u64> {
         let events = self.events.get(gpu).map_or(&[][..], |events| events);
         let goes: HashSet<u32> = match holes {
             Holes::OfInitializer => HashSet::default(),
@@ -70,7 +89,12 @@ impl Initial {
             }
         }
         between.into_iter().for_each(|held| memory.free(held, CHUNK_BYTES));
-        Ok(())
+        let moved = self.moved.values().filter(|moved| usize::from(moved.gpu) == gpu);
+        let home = |moved: &Moved| {
+            let (held, _) = held.get(moved.number as usize).copied().flatten()?;
+            Some((moved.number, held))
+        };
+        Ok(moved.filter_map(home).collect())
     }
 }
 
@@ -124,11 +148,14 @@ impl Beginning {
         let mut still_late = TakenLate::default();
         let mut values: Vec<(TensorId, NodeId)> = Vec::new();
         let mut own: Vec<(u16, u64)> = Vec::new();
+        let mut kept: HashMap<NodeId, Moved> = HashMap::default();
         for variable in &persistent.variables {
             let assign = assigns.get(&variable.node).copied();
             if !variable.is_shared {
                 if assign.is_none_or(|assign| !assigned.contains(&assign)) {
                     recorder.keep(variable.gpu, variable.bytes);
+                    let &Variable { gpu, bytes, .. } = variable;
+                    kept.insert(variable.node, Moved { gpu, number: recorder.count, bytes });
                 }
                 continue;
             }
@@ -145,6 +172,7 @@ impl Beginning {
                 None => add_to(&mut still_late),
             }
         }
+        let moved = moved(graph, &kept, persistent, &entry);
         let constants = |mut recorder: Recorder| {
             for &(gpu, bytes) in &persistent.constants {
                 recorder.keep(gpu, bytes);
@@ -156,11 +184,31 @@ impl Beginning {
             with_own.keep(gpu, bytes);
         }
         Beginning {
-            shared: Arc::new(Initial { events: constants(recorder), late }),
-            own: Arc::new(Initial { events: constants(with_own), late: still_late }),
+            shared: Arc::new(Initial { events: constants(recorder), late, moved: moved.clone() }),
+            own: Arc::new(Initial { events: constants(with_own), late: still_late, moved }),
             values,
         }
     }
+}
+
+/// The ops of a step that give variables of a GPU other memory, of those that were kept from the beginning; none if that is little of what
+/// stays in memory, which then hardly changes where anything lies.
+fn moved(
+    graph: &Graph,
+    kept: &HashMap<NodeId, Moved>,
+    persistent: &Persistent,
+    entry: impl Fn(NodeId) -> Option<u32>,
+) -> HashMap<u32, Moved> {
+    let mut moved: HashMap<u32, Moved> = HashMap::default();
+    for node in graph.node_ids().filter(|&node| graph.op(node).name() == "AssignVariableOp") {
+        let variable = graph.data_inputs(node).first().map(|&handle| graph.producer(handle));
+        if let (Some(entry), Some(&home)) = (entry(node), variable.and_then(|variable| kept.get(&variable))) {
+            moved.insert(entry, home);
+        }
+    }
+    let bytes: u64 = moved.values().map(|moved| moved.bytes).sum();
+    let all: u64 = persistent.variables.iter().map(|variable| variable.bytes).sum();
+    if bytes < all / LITTLE_MOVED { HashMap::default() } else { moved }
 }
 
 /// The first op of a step that writes to a resource variable.
@@ -286,7 +334,7 @@ mod tests {
     fn holes_with(holes: Holes) -> Vec<u64> {
         let take = |number, chunks: u64| PoolEvent::Take(number, chunks * CHUNK_BYTES);
         let events = vec![take(1, 4), take(2, 1), take(3, 2), PoolEvent::Give(1), take(4, 8)];
-        let initial = Initial { events: vec![events], late: TakenLate::default() };
+        let initial = Initial { events: vec![events], ..Initial::default() };
         let mut memory = Memory::new(Allocator::BestFit, 64 * CHUNK_BYTES);
         initial.fill(0, &mut memory, holes).unwrap();
         let Memory::Pool(pool) = memory else { unreachable!("a pool was made") };

@@ -461,3 +461,48 @@ fn constants_hold_back_whoever_waits_for_them() {
     });
     checked.unwrap();
 }
+
+/// A step that gives a variable of 16 KiB a new value by an op, and then needs a tensor of so many times as much.
+fn with_new_value(update: &str, times: u32) -> Vec<u8> {
+    let shape = r#"dim { size: 64 } dim { size: 64 }"#;
+    let shapes = |shape: &str| {
+        format!(r#"attr {{ key: "_output_shapes" value {{ list {{ shape {{ {shape} }} }} }} }}"#)
+    };
+    let float = |key: &str| format!(r#"attr {{ key: "{key}" value {{ type: DT_FLOAT }} }}"#);
+    let (out, t, dtype) = (shapes(shape), float("T"), float("dtype"));
+    let large = shapes(&format!("dim {{ size: {times} }} {shape}"));
+    let text = format!(
+        r#"
+        node {{ name: "v" op: "VarHandleOp" {dtype} attr {{ key: "shape" value {{ shape {{ {shape} }} }} }} {} }}
+        node {{ name: "read" op: "ReadVariableOp" input: "v" {dtype} {out} }}
+        node {{ name: "new" op: "Mul" input: "read" input: "read" {t} {out} }}
+        node {{ name: "update" op: "{update}" input: "v" input: "new" {dtype} }}
+        node {{ name: "again" op: "ReadVariableOp" input: "v" input: "^update" {dtype} {out} }}
+        node {{ name: "large" op: "MatrixDiagPart" input: "again" {t} {large} }}
+        node {{ name: "train" op: "NoOp" input: "^large" }}
+        "#,
+        shapes("")
+    );
+    text.into_bytes()
+}
+
+/// What is assigned to a variable is its memory from then on, and what it had leaves a hole: a tensor that needs all the rest in one piece
+/// has it in one step and not in the next. A sum is formed where the variable is.
+#[test]
+fn variables_move_where_they_are_assigned_to() {
+    let fits = |update: &str, times: u32| {
+        let content = with_new_value(update, times);
+        let model = Model::from_bytes("a step", content, &ReadOptions::default()).unwrap();
+        let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+        let targets: Vec<NodeId> = graph.node_ids().filter(|&node| graph.name(node) == "train").collect();
+        let shapes = Shapes::declared(&graph);
+        let sizes = Sizes::of(&graph, &shapes).unwrap();
+        let analysis = Analysis::new(&graph, &targets, shapes, sizes);
+        let placement = Placement::of(&graph);
+        let outline = Outline::new(&analysis, &placement, |_| OpCost::default()).unwrap();
+        let program = Program::new(&outline, &Draft::default());
+        simulate(&program, &machine(vec![10 * 16 << 10]), &mut NoObserver).is_ok()
+    };
+    assert!(fits("AssignAddVariableOp", 9) && !fits("AssignAddVariableOp", 10));
+    assert!(fits("AssignVariableOp", 8) && !fits("AssignVariableOp", 9));
+}
