@@ -501,7 +501,7 @@ fn variables_move_where_they_are_assigned_to() {
         let placement = Placement::of(&graph);
         let outline = Outline::new(&analysis, &placement, |_| OpCost::default()).unwrap();
         let program = Program::new(&outline, &Draft::default());
-        simulate(&program, &machine(vec![10 * 16 << 10]), &mut NoObserver).is_ok()
+        simulate(&program, &machine(vec![10 * (16 << 10)]), &mut NoObserver).is_ok()
     };
     assert!(fits("AssignAddVariableOp", 9) && !fits("AssignAddVariableOp", 10));
     assert!(fits("AssignVariableOp", 8) && !fits("AssignVariableOp", 9));
