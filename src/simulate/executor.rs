@@ -18,7 +18,6 @@ use super::memory::{Held, Memory};
 use super::outcome::{GpuOutcome, Holder, NoObserver, Observer, OutOfMemory, Outcome, Piece};
 use super::pool::Chunk;
 use super::program::{NONE, Op, Origin, Program};
-use super::threads::{Host, Running};
 use super::{Allocator, Machine, Scenario};
 use crate::order::Place;
 
@@ -95,7 +94,6 @@ impl<'a> Ground<'a> {
                 run.take_up(task)?;
             }
             if run.complete_next() {
-                run.host.wait_until(run.host_seconds);
                 continue;
             }
             let Some(op) = run.held_back.pop_front() else { break };
@@ -169,7 +167,7 @@ struct Run<'a, O> {
     /// For each op how far it has come, if it is a copy.
     meetings: Vec<Meeting>,
     scheduled: VecDeque<Task>,
-    host: Host,
+    inline: VecDeque<u32>,
     /// The ops of the GPU that comes after all else that are ready.
     held_back: VecDeque<u32>,
     events: BinaryHeap<Event>,
@@ -209,7 +207,7 @@ impl<'a, O: Observer> Run<'a, O> {
             gpus,
             meetings: program.ops.iter().map(|op| Meeting::at_first(op, machine)).collect(),
             scheduled: VecDeque::new(),
-            host: Host::new(if scenario.has_two_threads { 2 } else { 1 }),
+            inline: VecDeque::new(),
             held_back: VecDeque::new(),
             events: BinaryHeap::new(),
             event_count: 0,
@@ -256,18 +254,11 @@ impl<'a, O: Observer> Run<'a, O> {
         self.scheduled = begins(false).into_iter().chain(begins(true)).chain(expected).collect();
     }
 
-    /// What the thread of the host does next that is the first to have time, if any has something to do.
     fn next_task(&mut self) -> Option<Task> {
         loop {
-            self.host_seconds = self.host.switch(self.host_seconds);
-            if let Some(running) = self.host.thread().running.take() {
-                self.finish(running);
-            }
-            let own = self.host.thread().inline.pop_front().map(Task::Launch);
-            match own.or_else(|| self.scheduled.pop_front()) {
-                Some(Task::Launch(op)) if self.is_behind(op) => self.held_back.push_back(op),
-                Some(task) => return Some(task),
-                None => self.host_seconds = self.host.wait_for_others(self.host_seconds)?,
+            match self.inline.pop_front().map(Task::Launch).or_else(|| self.scheduled.pop_front())? {
+                Task::Launch(op) if self.is_behind(op) => self.held_back.push_back(op),
+                task => return Some(task),
             }
         }
     }
@@ -325,7 +316,7 @@ impl<'a, O: Observer> Run<'a, O> {
                 self.host_seconds += self.machine.host_op_seconds;
                 if self.machine.synchronous {
                     self.host_seconds += entry.seconds;
-                    engine.compute = engine.compute.max(self.host_seconds);
+                    engine.compute = self.host_seconds;
                     self.observer.compute(op, entry.from, start, self.host_seconds);
                 } else {
                     let start = engine.compute.max(self.host_seconds);
@@ -336,20 +327,6 @@ impl<'a, O: Observer> Run<'a, O> {
             }
         }
         self.observer.launch(op, start, self.host_seconds);
-        let running = Running { op, workspace, unread };
-        // What another thread does meanwhile finds the memory taken.
-        if self.machine.synchronous && self.host.has_others() && matches!(entry.from, Place::Gpu(_)) {
-            self.host.thread().running = Some(running);
-        } else {
-            self.finish(running);
-        }
-        Ok(())
-    }
-
-    /// Gives up what an op does not need any more when it was launched, or has computed if the host waits for that.
-    fn finish(&mut self, Running { op, workspace, unread }: Running) {
-        self.observer.turns_to(op);
-        let entry = &self.program.ops[op as usize];
         self.finished += 1;
         if let Some((gpu, held)) = workspace {
             self.give_back(Place::Gpu(gpu), held, entry.workspace_bytes);
@@ -373,9 +350,10 @@ impl<'a, O: Observer> Run<'a, O> {
         for &next in &*self.successors(op) {
             self.waits[next as usize] -= 1;
             if self.waits[next as usize] == 0 {
-                self.host.thread().inline.push_back(next);
+                self.inline.push_back(next);
             }
         }
+        Ok(())
     }
 
     /// Starts a copy as soon as its engine, and what was launched on the GPU so far, lets it.
@@ -532,12 +510,6 @@ impl<'a, O: Observer> Run<'a, O> {
                 return Ok(held);
             }
             let waited_from = self.host_seconds;
-            if let Some((seconds, running)) = self.host.first_of_others() {
-                self.host_seconds = self.host_seconds.max(seconds);
-                self.finish(running);
-                self.observer.turns_to(op);
-                continue;
-            }
             let goes_on = match self.machine.allocator {
                 Allocator::BestFit => self.complete_next(),
                 Allocator::Async => {

@@ -18,8 +18,6 @@ pub struct Scenario {
     pub holes: Holes,
     /// A GPU that does nothing as long as anything else can be done. What the others send it is in its memory by then.
     pub stalled_gpu: Option<u16>,
-    /// Whether two threads of the host run ops, where one is predicted.
-    pub has_two_threads: bool,
     /// Whether the host has one thread and never runs ahead of the GPUs.
     pub slow_host: bool,
     /// The part that there is of what GPUs have beyond what a plan may count on.
@@ -57,7 +55,6 @@ impl Scenario {
         order_seed: None,
         holes: Holes::OfInitializer,
         stalled_gpu: None,
-        has_two_threads: false,
         slow_host: false,
         rest_part: 0.0,
         missing_part: 0.0,
@@ -106,7 +103,7 @@ impl Scenario {
             in_bytes_per_second: machine.in_bytes_per_second / self.copy_slowness,
             link_latency_seconds: machine.link_latency_seconds * self.copy_slowness,
             notice_seconds: machine.notice_seconds * self.copy_slowness,
-            one_thread: (machine.one_thread || self.slow_host) && !self.has_two_threads,
+            one_thread: machine.one_thread || self.slow_host,
             synchronous: machine.synchronous || self.slow_host,
         }
     }

@@ -13,7 +13,7 @@ use tf_lms::proto::tensorflow::TensorProto;
 use tf_lms::proto::tensorflow::attr_value::{ListValue, Value};
 use tf_lms::shape::{Shapes, Sizes};
 use tf_lms::simulate::{
-    Allocator, Machine, NoObserver, Observer, OpCost, Origin, Outline, Program, Scenario, floors, simulate,
+    Allocator, NoObserver, Observer, OpCost, Origin, Outline, Program, Scenario, floors, simulate,
     simulate_in,
 };
 use tf_lms::tune::Judge;
@@ -75,28 +75,6 @@ proptest! {
             for gpu in &outcome.gpus {
                 prop_assert!(gpu.peak_bytes >= gpu.persistent_bytes);
                 prop_assert!(outcome.step_seconds >= gpu.compute_seconds.max(gpu.out_seconds).max(gpu.in_seconds) - 1e-12);
-            }
-            Ok(())
-        })?;
-    }
-
-    /// Two threads do all that one does, each op once, also on a GPU whose ops they wait for.
-    #[test]
-    fn two_threads_do_the_same(seed: u64, size in 2usize..150, parameters in parameters(), synchronous: bool) {
-        with_outline(seed, size, |outline| {
-            let draft = tflms::draft(outline.analysis(), &parameters).unwrap();
-            let program = Program::new(outline, &draft);
-            let machine = Machine { synchronous, ..machine(Vec::new()) };
-            let run = |has_two_threads| {
-                let scenario = Scenario { has_two_threads, ..Scenario::PREDICTED };
-                simulate_in(&program, &machine, &scenario, &mut NoObserver).unwrap()
-            };
-            let (one, two) = (run(false), run(true));
-            prop_assert_eq!(&two, &run(true));
-            for (one, two) in one.gpus.iter().zip(&two.gpus) {
-                prop_assert_eq!((one.out_bytes, one.in_bytes), (two.out_bytes, two.in_bytes));
-                prop_assert!((one.compute_seconds - two.compute_seconds).abs() <= 1e-9 * one.compute_seconds);
-                prop_assert!(two.peak_bytes >= two.persistent_bytes);
             }
             Ok(())
         })?;
