@@ -29,7 +29,7 @@ impl Sums {
         }
         let Classes { of, members } = Classes::of(graph);
         let mut decides = vec![false; members.len()];
-        let class = |node: NodeId| of.get(node.index()).map(|&class| class as usize);
+        let class = |node: NodeId| of.get(node.index()).copied().flatten();
         for &node in graph.topological().iter().rev() {
             let Some(own) = class(node).filter(|&own| members[own] > 1) else { continue };
             let readers = || graph.outputs(node).flat_map(|tensor| graph.uses(tensor));
@@ -37,7 +37,7 @@ impl Sums {
                 is_long_sum(graph, reader.node) || class(reader.node).is_some_and(|class| decides[class])
             });
         }
-        Sums { stays_equal: of.into_iter().map(|class| decides[class as usize]).collect() }
+        Sums { stays_equal: of.into_iter().map(|class| class.is_some_and(|class| decides[class])).collect() }
     }
 
     /// Whether TensorFlow merges an op with equal ones, and a sum adds in another order if it does not: the op must wait for nothing that
@@ -74,19 +74,18 @@ fn is_long_sum(graph: &Graph, node: NodeId) -> bool {
 
 /// Ops that may be equal. More are taken to be than are: attributes are compared of constants alone, and devices of none.
 struct Classes {
-    /// The class of each node.
-    of: Vec<u32>,
+    /// The class of each node, as far as they were gone through.
+    of: Vec<Option<usize>>,
     /// How many nodes each has.
     members: Vec<u32>,
 }
 
 impl Classes {
     fn of(graph: &Graph) -> Classes {
-        const NONE: u32 = u32::MAX;
-        let mut classes = Classes { of: vec![NONE; graph.len()], members: Vec::new() };
-        let mut known: HashMap<u64, u32> = HashMap::default();
+        let mut classes = Classes { of: vec![None; graph.len()], members: Vec::new() };
+        let mut known: HashMap<u64, usize> = HashMap::default();
         for &node in graph.topological() {
-            let new = classes.members.len() as u32;
+            let new = classes.members.len();
             let own = match classes.key(graph, node).map(|key| known.entry(key)) {
                 Some(Entry::Occupied(class)) => *class.get(),
                 Some(Entry::Vacant(place)) => *place.insert(new),
@@ -95,8 +94,8 @@ impl Classes {
             if own == new {
                 classes.members.push(0);
             }
-            classes.of[node.index()] = own;
-            classes.members[own as usize] += 1;
+            classes.of[node.index()] = Some(own);
+            classes.members[own] += 1;
         }
         classes
     }
@@ -117,10 +116,10 @@ impl Classes {
         }
         for &input in inputs {
             let producer = graph.producer(input);
-            match self.of.get(producer.index()) {
+            match self.of.get(producer.index()).copied().flatten() {
+                Some(class) => (class, graph.output_index(input)).hash(&mut hasher),
                 // What leads back into a loop is not known yet, and an argument of a function is itself.
-                None | Some(&u32::MAX) => (true, input.0).hash(&mut hasher),
-                Some(&class) => (false, class, graph.output_index(input)).hash(&mut hasher),
+                None => (input, "alone").hash(&mut hasher),
             }
         }
         Some(hasher.finish())

@@ -17,7 +17,7 @@ pub enum NotSwappable {
     HostMemory,
     /// It stays in memory from step to step.
     Persistent,
-    /// A sum of three or more reads it, and the order in which that adds would depend on when the tensor leaves.
+    /// A sum of three or more would add in another order: the sum reads it beside others, or equal ops do that TensorFlow merges for the sum.
     OrderOfSum,
 }
 
@@ -28,9 +28,9 @@ impl fmt::Display for NotSwappable {
             NotSwappable::Type(dtype) => write!(f, "it is of type {dtype}"),
             NotSwappable::HostMemory => f.write_str("it is in host memory already"),
             NotSwappable::Persistent => f.write_str("it stays in memory from step to step"),
-            NotSwappable::OrderOfSum => {
-                f.write_str("a sum of three or more reads it beside others, and would add in another order")
-            }
+            NotSwappable::OrderOfSum => f.write_str(
+                "a sum of three or more, or what TensorFlow merges for one, reads it, and would add in another order",
+            ),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Accumulators of loops on the host: what goes there together, and what that copies.
 
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use super::loops::{Loops, root};
 use super::pool::in_chunks;
@@ -97,7 +97,7 @@ impl OnHost {
 
     /// For each op that takes elements off what was added, which is on the host until then.
     pub fn kept_until(&self, graph: &Graph) -> HashMap<NodeId, Vec<TensorId>> {
-        let mut kept: HashMap<NodeId, Vec<TensorId>> = HashMap::new();
+        let mut kept: HashMap<NodeId, Vec<TensorId>> = HashMap::default();
         for accumulator in &self.accumulators {
             let takers = accumulator.taken.iter().map(|&tensor| graph.producer(tensor));
             takers.for_each(|taker| kept.entry(taker).or_default().extend(&accumulator.added));
@@ -114,7 +114,7 @@ impl OnHost {
         pace: Pace,
     ) -> HashMap<TensorId, u64> {
         let graph = analysis.graph;
-        let mut times = HashMap::new();
+        let mut times = HashMap::default();
         if self.accumulators.is_empty() {
             return times;
         }

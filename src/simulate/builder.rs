@@ -103,9 +103,9 @@ pub(super) struct Builder<'a> {
     /// The ops that do not run with the plan.
     idle: HashSet<NodeId>,
     /// For each op that takes elements off an accumulator on the host what is there until then.
-    kept_on_host: std::collections::HashMap<NodeId, Vec<TensorId>>,
+    kept_on_host: HashMap<NodeId, Vec<TensorId>>,
     /// How often tensors of loops are there at a time that are copied for such an accumulator.
-    at_a_time: std::collections::HashMap<TensorId, u64>,
+    at_a_time: HashMap<TensorId, u64>,
 }
 
 impl<'a> Builder<'a> {

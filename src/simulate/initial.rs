@@ -3,9 +3,11 @@
 //! A session that trains has first run an initializer, whose own tensors lay between the variables that it made: these leave
 //! holes. Variables that begin as constants share the constants' memory, as do both moments of an optimizer that begin with the same
 //! zeros, and get their own where there is room in the middle of the first step. So the pool of the second step is not one free region
-//! behind the variables, and less memory is of use than it holds. And what is assigned to a variable in a step, as Keras' optimizers with
-//! a momentum do, is the variable's memory from then on: these move from step to step, and leave holes where they were. A plan can let what is shared go to its variables by way of the host,
+//! behind the variables, and less memory is of use than it holds. A plan can let what is shared go to its variables by way of the host,
 //! which gives each variable memory of its own from the start.
+//!
+//! What is assigned to a variable in a step, as Keras' optimizers with a momentum do, is the variable's memory from then on: such variables
+//! move from step to step, and leave holes where they were.
 
 use std::sync::Arc;
 
@@ -200,11 +202,9 @@ fn moved(
     entry: impl Fn(NodeId) -> Option<u32>,
 ) -> HashMap<u32, Moved> {
     let mut moved: HashMap<u32, Moved> = HashMap::default();
-    for node in graph.node_ids().filter(|&node| graph.op(node).name() == "AssignVariableOp") {
-        let variable = graph.data_inputs(node).first().map(|&handle| graph.producer(handle));
-        if let (Some(entry), Some(&home)) = (entry(node), variable.and_then(|variable| kept.get(&variable))) {
-            moved.insert(entry, home);
-        }
+    for (&variable, &home) in kept {
+        let moves = |&update: &NodeId| graph.op(update).facts().has(Fact::MovesVariable);
+        moved.extend(updates(graph, variable).filter(moves).filter_map(&entry).map(|update| (update, home)));
     }
     let bytes: u64 = moved.values().map(|moved| moved.bytes).sum();
     let all: u64 = persistent.variables.iter().map(|variable| variable.bytes).sum();

@@ -16,4 +16,5 @@ mod proto;
 mod sessions;
 mod shapes;
 mod simulate;
+mod sums;
 mod tflms_v1;

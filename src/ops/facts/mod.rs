@@ -60,6 +60,8 @@ pub enum Fact {
     KeepsValue,
     /// It gives a variable a value, whatever the variable held before.
     Assigns,
+    /// The variable of its first input lies from then on where the value lies that it is given, which is not copied.
+    MovesVariable,
     /// It gives out what a variable holds.
     HandsValueOn,
     /// It asks whether a variable holds a value.

@@ -28,7 +28,7 @@ pub(super) const OPS: &[(&str, &[Fact])] = &[
     ("AssignAddVariableOp", &[Moves(Input { input: 1, passes: 3 })]),
     ("AssignSub", &[Persistent, Moves(Input { input: 1, passes: 3 })]),
     ("AssignSubVariableOp", &[Moves(Input { input: 1, passes: 3 })]),
-    ("AssignVariableOp", &[Assigns, Work(Free)]),
+    ("AssignVariableOp", &[Assigns, MovesVariable, Work(Free)]),
     ("Atan", &[TakesOver, Again, Shape(LikeFirst)]),
     ("Atan2", &[TakesOver, Again, Shape(Broadcast)]),
     ("Atanh", &[TakesOver, Again, Shape(LikeFirst)]),

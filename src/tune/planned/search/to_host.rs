@@ -29,11 +29,7 @@ pub(in crate::tune::planned) fn find(
 ) -> Result<Option<Found>, StrategyError> {
     let mut best = found;
     for host_ops in tries(judge, what) {
-        let moved = judge.outline().with_host_ops(&host_ops);
-        let mut other = judge.of(&moved);
-        let with_more = find(&mut other)?;
-        judge.add_simulations(other.simulations());
-        match (with_more, &best) {
+        match (with_host_ops(judge, &host_ops, &find)?, &best) {
             (Some(new), Some(old)) if rank(&new.outcome) >= rank(&old.outcome) => {
                 // More copies will not be faster.
                 if !old.draft.host_ops.is_empty() {
@@ -53,13 +49,16 @@ pub(in crate::tune::planned) fn find_any(
     what: What,
     find: impl Fn(&mut Judge) -> Option<Found>,
 ) -> Option<Found> {
-    tries(judge, what).into_iter().find_map(|host_ops| {
-        let moved = judge.outline().with_host_ops(&host_ops);
-        let mut other = judge.of(&moved);
-        let found = find(&mut other);
-        judge.add_simulations(other.simulations());
-        found
-    })
+    tries(judge, what).into_iter().find_map(|host_ops| with_host_ops(judge, &host_ops, &find))
+}
+
+/// Looks for plans with certain ops on the host.
+fn with_host_ops<R>(judge: &mut Judge, host_ops: &[NodeId], find: impl Fn(&mut Judge) -> R) -> R {
+    let moved = judge.outline().with_host_ops(host_ops);
+    let mut other = judge.of(&moved);
+    let found = find(&mut other);
+    judge.add_simulations(other.simulations());
+    found
 }
 
 /// What may be on the host.
