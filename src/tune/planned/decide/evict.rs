@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::decisions::Decisions;
+use super::recompute::Cheapness;
 use super::residence::Residence;
 use crate::tune::planned::timeline::{Gap, LifeId, Position, Table};
 
@@ -24,14 +25,14 @@ pub(in crate::tune::planned) struct Choice<'a> {
     pub budgets: &'a [i64],
     /// Smaller buffers stay.
     pub least_bytes: u64,
-    /// For each life whether it can be made again cheaply.
-    pub is_cheap: &'a Table<LifeId, bool>,
+    /// For each life how cheaply it can be made again.
+    pub cheapness: &'a Table<LifeId, Cheapness>,
     /// What is decided already.
     pub decisions: &'a Decisions,
 }
 
-/// What may leave: whether it is cheap, when it is read again, which, and since when it waits.
-type Waiting = (bool, Position, LifeId, Position);
+/// What may leave: how cheap it is, when it is read again, which, and since when it waits.
+type Waiting = (Cheapness, Position, LifeId, Position);
 
 /// Lets buffers leave until all places are within the limits, or as near as they can come.
 pub(in crate::tune::planned) fn evict(residence: &mut Residence, choice: &Choice) -> Result<(), Shortage> {
@@ -80,7 +81,7 @@ pub(in crate::tune::planned) fn evict(residence: &mut Residence, choice: &Choice
             let gap = Gap { life, after: place };
             let is_decided = choice.decisions.of(gap).is_some();
             if let Some(next) = next.filter(|_| !is_decided && !residence.is_absent(gap)) {
-                let key = (choice.is_cheap[life], next, life, place);
+                let key = (choice.cheapness[life], next, life, place);
                 since[life] = Some(key);
                 waiting[gpu_of(life)].insert(key);
             }
@@ -98,8 +99,9 @@ fn take_back(residence: &mut Residence, choice: &Choice) {
         .filter(|&(gap, _)| choice.decisions.of(gap).is_none())
         .map(|(gap, absence)| {
             let bytes = residence.life(gap.life).bytes;
-            let cost = if choice.is_cheap[gap.life] { 0 } else { bytes };
-            (Reverse((cost, bytes)), absence.until - absence.after, gap, absence)
+            let cheapness = choice.cheapness[gap.life];
+            let cost = if cheapness > 0 { 0 } else { bytes };
+            ((cheapness, Reverse((cost, bytes))), absence.until - absence.after, gap, absence)
         })
         .collect();
     all.sort_by_key(|&(cost, distance, gap, _)| (cost, distance, gap));

@@ -23,7 +23,7 @@ pub(super) use evict::{Choice, evict};
 pub(super) use holes::{Gone, displaced, hole, islands};
 pub(super) use recipe::Chains;
 pub(in crate::tune) use recompute::cheap_ops;
-pub(super) use recompute::{Rule, cheap_lives, recompute};
+pub(super) use recompute::{Leaving, Rule, cheapness, recompute};
 pub(super) use residence::{Absence, Comeback, Residence};
 pub(super) use returns::place_triggers;
 pub(super) use write::draft;

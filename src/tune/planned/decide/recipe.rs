@@ -26,9 +26,6 @@ pub(in crate::tune::planned) enum Chains {
 }
 
 impl Chains {
-    /// All kinds, in the order in which they are tried.
-    pub const ALL: [Chains; 3] = [Chains::Short, Chains::Long, Chains::Longest];
-
     /// How many ops run again for one tensor at most. Twelve reach from one residual block's sum to that before it;
     /// a transformer's layer has more.
     fn longest(self) -> usize {

@@ -1,5 +1,7 @@
 //! What comes back by running its op again.
 
+use serde::{Deserialize, Serialize};
+
 use super::decisions::{Decision, Decisions};
 use super::recipe::{Allowance, Chains, Recipe, RecipeInput, RecipeRun};
 use super::residence::{Absence, Comeback, Residence, RunInput, SecondRun};
@@ -22,23 +24,45 @@ pub(in crate::tune) fn cheap_ops(course: &Course) -> Vec<Option<NodeId>> {
     course.tensor_ids.iter().map(|&id| id.and_then(cheap_op)).collect()
 }
 
-/// For each life whether its last tensor could be made again in less than this part of the time that a copy takes.
-pub(in crate::tune::planned) fn cheap_lives(
+/// What leaves first, where memory runs short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::tune::planned) enum Leaving {
+    /// Of what can be made again cheaply, and then of the rest, what is read again furthest in the future.
+    Furthest,
+    /// What can be made again most cheaply for its size; of what is about equal, what is read again furthest in the future.
+    Cheapest,
+}
+
+/// How cheaply something can be made again: the higher, the cheaper. Nothing cheap has zero.
+pub(in crate::tune::planned) type Cheapness = u8;
+
+/// Twice as cheap is so much higher.
+const CHEAPNESS_OF_HALF: f64 = 2.0;
+
+/// For each life whether its last tensor could be made again in less than this part of the time that a copy takes, and how cheaply.
+pub(in crate::tune::planned) fn cheapness(
     course: &Course,
     machine: &Machine,
-    below: f64,
-) -> Table<LifeId, bool> {
-    let mut cheap = Table::filled(false, course.lives.len());
+    (below, leaving): (f64, Leaving),
+) -> Table<LifeId, Cheapness> {
+    let mut cheapness = Table::filled(0, course.lives.len());
     if below <= 0.0 {
-        return cheap;
+        return cheapness;
     }
     for (number, life) in course.lives.numbered() {
         let Some(last) = life.uses.last() else { continue };
         let Some(node) = course.cheap_ops[last.tensor as usize] else { continue };
-        let seconds = course.outline.seconds(node);
-        cheap[number] = seconds <= below * life.bytes as f64 / machine.in_bytes_per_second;
+        let part = course.outline.seconds(node) * machine.in_bytes_per_second / life.bytes as f64;
+        if part <= below {
+            cheapness[number] = match leaving {
+                Leaving::Furthest => 1,
+                // Of nothing the logarithm has no end, and a number of a byte has one.
+                Leaving::Cheapest => 1 + ((below / part).log2() * CHEAPNESS_OF_HALF).min(100.0) as Cheapness,
+            };
+        }
     }
-    cheap
+    cheapness
 }
 
 /// When a second run is taken for a copy.
@@ -49,11 +73,12 @@ pub(in crate::tune::planned) struct Rule {
     pub chains: Chains,
 }
 
-/// Decides for each return by a copy, from the first to the last, whether a second run is cheaper and there is room for it.
+/// Decides for each return by a copy, from the first to the last, whether a second run is cheaper and there is room for it. `limits` are
+/// for what is not decided yet, `again_limits` for what is decided to be made again.
 pub(in crate::tune::planned) fn recompute(
     residence: &mut Residence,
     machine: &Machine,
-    limits: &[i64],
+    (limits, again_limits): (&[i64], &[i64]),
     rule: Rule,
     decisions: &Decisions,
 ) {
@@ -66,10 +91,10 @@ pub(in crate::tune::planned) fn recompute(
         if absence.is_fixed || absence.until != until {
             continue;
         }
-        let below = match decisions.of(gap) {
+        let (below, limits) = match decisions.of(gap) {
             Some(Decision::Copy) => continue,
-            Some(Decision::Again) => f64::INFINITY,
-            Some(Decision::Keep) | None => rule.below,
+            Some(Decision::Again) => (f64::INFINITY, again_limits),
+            Some(Decision::Keep) | None => (rule.below, limits),
         };
         let consumers = residence.consumers(gap.life, &absence);
         let allowance = Allowance { seconds: seconds * below, chains: rule.chains, decisions };

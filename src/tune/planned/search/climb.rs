@@ -8,7 +8,7 @@
 //! round, and how a round goes does not depend on where the effort ends. Some tries are made at once, from the same plan, on as many
 //! threads as there are; as many tries as ever, so that the number of threads changes nothing.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::num::NonZero;
 use std::thread;
 
@@ -16,7 +16,9 @@ use fastrand::Rng;
 
 use super::attempts::{Reached, hash, put_in_order};
 use super::blame::blame;
-use super::planner::{MadeRoom, Planner, Point};
+use super::candidates::Candidates;
+use super::planner::{MadeRoom, OpenGap, Planner, Point};
+use super::starts::Parameters;
 use crate::plan::Draft;
 use crate::simulate::{OutOfMemory, Outcome};
 use crate::tune::planned::decide::Decision;
@@ -40,11 +42,17 @@ const FIRST_ROUNDS: u32 = 8;
 /// How many tries are made at once.
 const AT_ONCE: usize = 4;
 
+/// After so many tries in vain the search goes on from another plan.
+const PATIENCE: usize = 100;
+
 /// How many gaps are changed in a try at most.
 const MOST_CHANGES: f64 = 4.0;
 
 /// Of the changes of a gap that a copy ends, the part that lets the copy start earlier or later.
 const LEAD_CHANGES: f64 = 0.3;
+
+/// How often what is decided of a gap is decided of others of its kind too: what is right for one layer is often right for the next.
+const ALIKE_PART: f64 = 0.3;
 
 /// How often a gap is changed because of what it costs.
 const BLAMED_PART: f64 = 0.5;
@@ -54,14 +62,6 @@ const LEAST_FILL: f64 = 0.5;
 
 /// For how much of a copy's time an op runs again of which nothing is decided.
 const RECOMPUTE_BELOW: [f64; 5] = [0.0, 0.1, 0.3, 0.6, 1.0];
-
-/// A gap of which something can be decided.
-struct OpenGap {
-    gap: Gap,
-    can_be_made_again: bool,
-    /// The sum of the weights of all up to this one: the larger the buffer, the more often it is chosen.
-    weight: f64,
-}
 
 /// A plan that fits, with the first deviations.
 struct Tried {
@@ -99,14 +99,18 @@ pub(in crate::tune::planned) fn climb(
 /// A search from a plan on.
 struct Climb<'a> {
     planner: &'a Planner<'a>,
-    candidates: Vec<OpenGap>,
+    candidates: Candidates,
     /// Whether ops may run a second time.
     recompute: bool,
     threads: usize,
     now: Tried,
+    /// Where the search goes on if it does not get on from there, and so in turn.
+    begins: VecDeque<Tried>,
     best: Reached,
     /// What gaps cost with the plan from which the search goes on, summed up.
     blamed: Vec<(Gap, f64)>,
+    /// The gaps in which something leaves in that plan.
+    absent: HashSet<Gap>,
     /// The plans that were tried, by their hashes.
     seen: HashSet<u64>,
 }
@@ -114,26 +118,18 @@ struct Climb<'a> {
 impl<'a> Climb<'a> {
     fn new(judge: &mut Judge, planner: &'a Planner<'a>, settings: &Settings, from: Reached) -> Climb<'a> {
         let budget = judge.machine().memory.iter().copied().min().unwrap_or(0) as f64;
-        let mut weight = 0.0;
-        let candidate = |(gap, bytes, can_be_made_again): (Gap, u64, bool)| {
-            weight += (bytes as f64).sqrt();
-            OpenGap { gap, can_be_made_again, weight }
-        };
-        let candidates = planner.gaps((budget * LEAST_PART) as u64).into_iter().map(candidate).collect();
+        let candidates = Candidates::new(planner.gaps((budget * LEAST_PART) as u64));
         let threads =
             settings.threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZero::get);
-        // What was left out of a plan may not be left out again when it is made anew. If it does not fit then, its neighbours may.
-        let limits = Limits { most_seconds: f64::INFINITY, rounds: FIRST_ROUNDS, seen: &HashSet::new() };
-        let now = attempt(judge, planner, from.point.clone(), limits).0.unwrap_or_else(|| Tried {
-            point: from.point.clone(),
-            draft: from.draft.clone(),
-            outcome: from.outcome.clone(),
-        });
-        let blamed = blamed(judge, planner, &now);
+        let mut begins = begins(judge, planner, &from);
+        let now = begins.remove(0);
+        let (blamed, absent) = looked_at(judge, planner, &now);
         Climb {
             planner,
             candidates,
             blamed,
+            absent,
+            begins: begins.into(),
             recompute: settings.recompute,
             threads,
             now,
@@ -145,7 +141,7 @@ impl<'a> Climb<'a> {
     fn run(&mut self, judge: &mut Judge, round: Round, progress: &Progress) {
         let mut rng = Rng::with_seed(round.number);
         let before = judge.simulations();
-        let mut tries = 0;
+        let (mut tries, mut in_vain) = (0, 0);
         while !progress.is_ending() {
             let steps = f64::from(judge.simulations() - before + tries);
             if steps >= round.most_steps {
@@ -158,6 +154,13 @@ impl<'a> Climb<'a> {
             if let Some(tried) = self.best_of(judge, points, most_seconds) {
                 self.accept(judge, tried);
                 progress.found(self.best.outcome.step_seconds);
+                in_vain = 0;
+            } else {
+                in_vain += AT_ONCE;
+                if in_vain >= PATIENCE {
+                    self.begin_elsewhere(judge);
+                    in_vain = 0;
+                }
             }
         }
     }
@@ -185,13 +188,20 @@ impl<'a> Climb<'a> {
         best
     }
 
+    /// Goes on from another plan, if there is one.
+    fn begin_elsewhere(&mut self, judge: &mut Judge) {
+        let Some(next) = self.begins.pop_front() else { return };
+        (self.blamed, self.absent) = looked_at(judge, self.planner, &next);
+        self.begins.push_back(std::mem::replace(&mut self.now, next));
+    }
+
     fn accept(&mut self, judge: &mut Judge, tried: Tried) {
         let enough = self.best.outcome.step_seconds * (1.0 - BETTER);
         if tried.outcome.step_seconds < enough && judge.endures_being_picked(&tried.draft).is_ok() {
             let (point, draft, outcome) = (tried.point.clone(), tried.draft.clone(), tried.outcome.clone());
             (self.best.point, self.best.draft, self.best.outcome) = (point, draft, outcome);
         }
-        self.blamed = blamed(judge, self.planner, &tried);
+        (self.blamed, self.absent) = looked_at(judge, self.planner, &tried);
         self.now = tried;
     }
 
@@ -210,6 +220,7 @@ impl<'a> Climb<'a> {
             ..0.10 if self.recompute => {
                 parameters.recompute_below = RECOMPUTE_BELOW[rng.usize(..RECOMPUTE_BELOW.len())]
             }
+            ..0.12 => next.again_fill = moved(next.again_fill, (rng.f64() - 0.5) * 0.2),
             ..0.15 => next.room = MadeRoom::default(),
             ..0.17 => next.decisions.other_leads = rng.u8(..3),
             ..0.19 => next.decisions.in_turn = !next.decisions.in_turn,
@@ -219,23 +230,22 @@ impl<'a> Climb<'a> {
     }
 
     /// A gap by chance: one that costs much, or one of a large buffer.
-    fn candidate(&self, rng: &mut Rng) -> Option<&OpenGap> {
+    fn candidate(&self, rng: &mut Rng) -> Option<OpenGap> {
         if rng.f64() < BLAMED_PART {
             let at = rng.f64() * self.blamed.last().map_or(0.0, |&(_, sum)| sum);
             let number = self.blamed.partition_point(|&(_, sum)| sum < at);
-            let gap = self.blamed.get(number)?.0;
-            let found = self.candidates.binary_search_by_key(&gap, |one| one.gap).ok();
-            if let Some(found) = found {
-                return self.candidates.get(found);
+            let found = self.candidates.of(self.blamed.get(number)?.0);
+            if found.is_some() {
+                return found;
             }
         }
-        let at = rng.f64() * self.candidates.last().map_or(0.0, |last| last.weight);
-        self.candidates.get(self.candidates.partition_point(|one| one.weight < at))
+        self.candidates.any(rng)
     }
 
-    /// Decides something else of a gap.
+    /// Decides something else of a gap, or of some that are alike.
     fn change(&self, point: &mut Point, rng: &mut Rng) {
-        let Some(&OpenGap { gap, can_be_made_again, .. }) = self.candidate(rng) else { return };
+        let Some(open) = self.candidate(rng) else { return };
+        let OpenGap { gap, can_be_made_again, .. } = open;
         let decisions = &mut point.decisions;
         let was = decisions.of(gap);
         if was == Some(Decision::Copy) && rng.f64() < LEAD_CHANGES {
@@ -243,18 +253,55 @@ impl<'a> Climb<'a> {
             decisions.set_lead(gap, if rng.bool() { lead + 1 } else { lead.saturating_sub(1) });
             return;
         }
-        let mut choices = vec![Some(Decision::Keep), Some(Decision::Copy), None];
+        let mut choices = vec![Some(Decision::Copy)];
+        // What stays unless something is decided, stays.
+        if was.is_some() || self.absent.contains(&gap) {
+            choices.extend([Some(Decision::Keep), None]);
+        }
         if can_be_made_again && self.recompute {
             choices.extend([Some(Decision::Again); 2]);
         }
         choices.retain(|&choice| choice != was);
-        decisions.set(gap, choices[rng.usize(..choices.len())]);
+        if choices.is_empty() {
+            return;
+        }
+        let choice = choices[rng.usize(..choices.len())];
+        if rng.f64() < ALIKE_PART {
+            self.candidates.alike(open, rng).for_each(|gap| decisions.set(gap, choice));
+        } else {
+            decisions.set(gap, choice);
+        }
     }
 }
 
-/// What the gaps of a plan cost, summed up from the first on.
-fn blamed(judge: &mut Judge, planner: &Planner, tried: &Tried) -> Vec<(Gap, f64)> {
-    let Some((draft, residence)) = planner.plan(judge, &tried.point) else { return Vec::new() };
+/// The plans from which a search begins that is to go on from this one, the shortest step first; at least one.
+///
+/// What was left out of a plan may not be left out again when it is made anew, and what the allocator had found room for may not find it
+/// again. Then it may fit if less is filled with what nothing is decided of, or with what second runs need. The more is filled, the
+/// shorter the step, and the fewer of its neighbours fit.
+fn begins(judge: &mut Judge, planner: &Planner, from: &Reached) -> Vec<Tried> {
+    let limits = Limits { most_seconds: f64::INFINITY, rounds: FIRST_ROUNDS, seen: &HashSet::new() };
+    let Parameters { fill, early_fill, .. } = from.parameters;
+    let own = (from.point.parameters.fill, from.point.again_fill);
+    let fills = [own, (1.0, early_fill), (fill, early_fill)];
+    let tried = |(fill, again_fill): (f64, f64)| {
+        let mut point = Point { again_fill, ..from.point.clone() };
+        point.parameters.fill = fill;
+        attempt(judge, planner, point, limits).0
+    };
+    let mut begins: Vec<Tried> = fills.into_iter().filter_map(tried).collect();
+    begins.sort_by(|one, other| one.outcome.step_seconds.total_cmp(&other.outcome.step_seconds));
+    if begins.is_empty() {
+        // It never fits, but its neighbours may.
+        let Reached { point, draft, outcome, .. } = from;
+        begins.push(Tried { point: point.clone(), draft: draft.clone(), outcome: outcome.clone() });
+    }
+    begins
+}
+
+/// What the gaps of a plan cost, summed up from the first on, and in which something leaves.
+fn looked_at(judge: &mut Judge, planner: &Planner, tried: &Tried) -> (Vec<(Gap, f64)>, HashSet<Gap>) {
+    let Some((draft, residence)) = planner.plan(judge, &tried.point) else { return Default::default() };
     judge.add_simulations(1);
     let mut sum = 0.0;
     let mut blamed = blame(&residence, &draft, judge.machine());
@@ -262,7 +309,7 @@ fn blamed(judge: &mut Judge, planner: &Planner, tried: &Tried) -> Vec<(Gap, f64)
         sum += *cost;
         *cost = sum;
     }
-    blamed
+    (blamed, residence.all().map(|(gap, _)| gap).collect())
 }
 
 /// What becomes of each of these, in their order, on so many threads.

@@ -2,10 +2,11 @@
 //!
 //! A `planner` makes a plan for one order of the ops, of a point: parameters, decisions, and what was done for the allocator. `starts` has
 //! the parameters to begin with. `attempts` tries them one after the other, and keeps the best plans, which `improve` leaves things out of.
-//! `climb` changes what is decided in the best one by chance, and more often what `blame` finds dear. `to_host` says what goes to the host before all of that.
+//! `climb` changes what is decided of the `candidates` in the best one by chance, and more often what `blame` finds dear. `to_host` says what goes to the host before all of that.
 
 mod attempts;
 mod blame;
+mod candidates;
 mod climb;
 mod improve;
 mod planner;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::starts::Parameters;
 use crate::graph::NodeId;
+use crate::ops::OpId;
 use crate::plan::{Draft, NodeOrder, tflms, without_idle};
 use crate::simulate::{Allocator, Origin, OutOfMemory, Program};
 use crate::tune::Judge;
@@ -39,14 +40,33 @@ const MEANS: [Means; 4] = [Means::Hole, Means::Hole, Means::HoleWithoutIslands, 
 pub(in crate::tune::planned) struct Point {
     pub parameters: Parameters,
     pub decisions: Decisions,
+    /// The part of the budget up to which what is decided to be made again may take what that needs.
+    pub again_fill: f64,
     pub room: MadeRoom,
 }
 
 impl Point {
     /// Nothing is decided.
     pub fn new(parameters: Parameters) -> Point {
-        Point { parameters, decisions: Decisions::default(), room: MadeRoom::default() }
+        Point { parameters, decisions: Decisions::default(), again_fill: 1.0, room: MadeRoom::default() }
     }
+}
+
+/// A gap of which something can be decided.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::tune::planned) struct OpenGap {
+    pub gap: Gap,
+    pub can_be_made_again: bool,
+    pub kind: Kind,
+}
+
+/// What gaps of a network's layers that are built alike have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::tune::planned) struct Kind {
+    /// Of the buffer.
+    pub bytes: u64,
+    /// The kinds of the op that makes it, of the one before the gap, and of the one behind it.
+    pub ops: [Option<OpId>; 3],
 }
 
 /// Plans for one order of the ops.
@@ -84,7 +104,7 @@ impl<'a> Planner<'a> {
 
     /// A plan, and what it leaves in memory; none if the memory is too little.
     pub fn plan(&self, judge: &Judge, point: &Point) -> Option<(Draft, Residence<'_>)> {
-        let Point { parameters, decisions, room } = point;
+        let Point { parameters, decisions, again_fill, room } = point;
         let machine = judge.machine();
         let budget = |gpu: usize| machine.memory_bytes(gpu).map_or(i64::MAX, |bytes| bytes as i64);
         let budgets: Vec<i64> = (0..self.course.rooms.len()).map(budget).collect();
@@ -92,12 +112,13 @@ impl<'a> Planner<'a> {
             |part: f64| -> Vec<i64> { budgets.iter().map(|&bytes| (bytes as f64 * part) as i64).collect() };
         let limits = part_of_all(parameters.fill);
         let least = budgets.iter().copied().min().unwrap_or(0) as f64;
-        let is_cheap = decide::cheap_lives(&self.course, machine, parameters.recompute_below);
+        let cheap = (parameters.recompute_below, parameters.leaving);
+        let cheapness = decide::cheapness(&self.course, machine, cheap);
         let choice = Choice {
             limits: &limits,
             budgets: &budgets,
             least_bytes: (least * LEAST_PART) as u64,
-            is_cheap: &is_cheap,
+            cheapness: &cheapness,
             decisions,
         };
         let mut residence = Residence::new(&self.course, &self.holds, &self.updates);
@@ -108,7 +129,8 @@ impl<'a> Planner<'a> {
         let with_early = part_of_all(parameters.early_fill);
         if parameters.recompute_below > 0.0 || decisions.have(Decision::Again) {
             let rule = Rule { below: parameters.recompute_below, chains: parameters.chains };
-            decide::recompute(&mut residence, machine, &with_early, rule, decisions);
+            let most = (&with_early[..], &part_of_all(*again_fill)[..]);
+            decide::recompute(&mut residence, machine, most, rule, decisions);
         }
         decide::place_triggers(&mut residence, machine, &with_early, decisions);
         let mut draft = decide::draft(&residence);
@@ -125,8 +147,8 @@ impl<'a> Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// The gaps of buffers of at least so many bytes in which they could leave: how many bytes, and whether they can be made again.
-    pub fn gaps(&self, least_bytes: u64) -> Vec<(Gap, u64, bool)> {
+    /// The gaps of buffers of at least so many bytes in which they could leave.
+    pub fn gaps(&self, least_bytes: u64) -> Vec<OpenGap> {
         let residence = Residence::new(&self.course, &self.holds, &self.updates);
         let mut gaps = Vec::new();
         for (number, life) in self.course.lives.numbered().filter(|(_, life)| life.bytes >= least_bytes) {
@@ -138,11 +160,17 @@ impl Planner<'_> {
                 let absence = residence.possible_absence(gap);
                 if let Some(absence) = absence.filter(|absence| absence.until > after.plus(LEAST_GAP)) {
                     let can_be_made_again = self.course.cheap_ops[absence.tensor as usize].is_some();
-                    gaps.push((gap, life.bytes, can_be_made_again));
+                    let ops = [life.made, after, absence.until].map(|place| self.op_at(place));
+                    gaps.push(OpenGap { gap, can_be_made_again, kind: Kind { bytes: life.bytes, ops } });
                 }
             }
         }
         gaps
+    }
+
+    /// The kind of op at a place; none if that is a copy.
+    fn op_at(&self, place: Position) -> Option<OpId> {
+        self.course.node_at(place).map(|node| self.course.outline.analysis().graph.op_id(node))
     }
 
     /// Makes room where the allocator found none: a hole, or room around the place; none if neither is to be had.

@@ -4,8 +4,7 @@ use super::attempts::{Attempts, Reached};
 use super::climb::{Round, climb};
 use super::planner::{Planner, Point};
 use super::rank;
-use super::starts::{Parameters, Schedule, further, grid};
-use crate::tune::planned::decide::Chains;
+use super::starts::{CHEAPEST, FURTHEST, Parameters, Schedule, Way, further, grid};
 use crate::tune::planned::settings::Settings;
 use crate::tune::{Judge, Progress};
 
@@ -38,13 +37,7 @@ impl Stages<'_> {
     /// The best plan that is found with all effort.
     pub fn best(&self, judge: &mut Judge) -> Option<Reached> {
         let recompute = self.settings.recompute;
-        let mut best: Option<Reached> = None;
-        for &chains in self.kinds() {
-            let search = self.attempts(judge);
-            best = self.better(best, self.find_with(search, grid(chains, recompute)));
-        }
-        let second_ops = if recompute { 2.0 * OPS_PER_SECOND } else { OPS_PER_SECOND };
-        let second_steps = second_ops / self.step_ops().max(1) as f64;
+        let mut best = self.best_of_grids(judge, self.ways());
         let mut left_seconds = self.settings.effort_seconds - STAGE_SECONDS;
         let mut round_seconds = STAGE_SECONDS;
         // What is found up to some effort is found with more of it too: who begins something goes on with it in the same way.
@@ -52,28 +45,56 @@ impl Stages<'_> {
             if left_seconds <= 0.0 || self.is_ending(best.as_ref()) {
                 break;
             }
-            if let Some(from) = best.take() {
-                let planner = self.planner(from.point.parameters.schedule);
-                let round = Round {
-                    number: number.into(),
-                    whole_steps: round_seconds * second_steps,
-                    most_steps: left_seconds.min(round_seconds) * second_steps,
-                };
-                best = Some(climb(judge, planner, self.settings, self.progress, (from, round)));
-            }
+            let seconds = (round_seconds, left_seconds.min(round_seconds));
+            best = best.map(|from| self.climb(judge, from, number, seconds));
             left_seconds -= round_seconds + STAGE_SECONDS;
-            round_seconds *= 2.0;
             if left_seconds < 0.0 || self.is_ending(best.as_ref()) {
                 break;
             }
-            for &chains in self.kinds() {
-                let search = self.attempts(judge);
-                let other = self.find_with(search, further(number, chains, recompute));
-                let other = other.filter(|other| judge.endures_being_picked(&other.draft).is_ok());
-                best = self.better(best, other);
-            }
+            let other = match number {
+                // From what another rule leads to, other plans are to be reached; which are better is seen at their end.
+                1 if recompute => self
+                    .best_of_grids(judge, &CHEAPEST)
+                    .map(|from| self.climb(judge, from, number, (round_seconds, round_seconds))),
+                _ => self.best_further(judge, number),
+            };
+            let other = other.filter(|other| judge.endures_being_picked(&other.draft).is_ok());
+            best = self.better(best, other);
+            round_seconds *= 2.0;
         }
         best
+    }
+
+    /// The best plan of the grids of these ways.
+    fn best_of_grids(&self, judge: &mut Judge, ways: &[Way]) -> Option<Reached> {
+        let found = |&way: &Way| {
+            let search = self.attempts(judge);
+            self.find_with(search, grid(way, self.settings.recompute))
+        };
+        ways.iter().map(found).fold(None, |best, found| self.better(best, found))
+    }
+
+    /// The best plan that further parameters lead to.
+    fn best_further(&self, judge: &mut Judge, number: u32) -> Option<Reached> {
+        let ways = self.ways().iter().chain(if self.settings.recompute { &CHEAPEST[..] } else { &[] });
+        let found = |&way: &Way| {
+            let search = self.attempts(judge);
+            self.find_with(search, further(number, way, self.settings.recompute))
+        };
+        ways.map(found).fold(None, |best, found| self.better(best, found))
+    }
+
+    /// The best plan that is reached from one in the round of a number, of so many seconds in all, of which so many are gone through.
+    fn climb(&self, judge: &mut Judge, from: Reached, number: u32, (whole, most): (f64, f64)) -> Reached {
+        let second_ops = if self.settings.recompute { 2.0 * OPS_PER_SECOND } else { OPS_PER_SECOND };
+        let second_steps = second_ops / self.step_ops().max(1) as f64;
+        let planner = self.planner(from.point.parameters.schedule);
+        let round = Round {
+            number: number.into(),
+            whole_steps: whole * second_steps,
+            most_steps: most * second_steps,
+        };
+        climb(judge, planner, self.settings, self.progress, (from, round))
     }
 
     /// The first plan that is found that may be picked among many. What `like` says is tried first: it led to one with a little more
@@ -86,17 +107,17 @@ impl Stages<'_> {
                 return Some(reached);
             }
         }
-        let mut kinds = self.kinds().to_vec();
-        kinds.sort_by_key(|&chains| like.is_none_or(|like| like.chains != chains));
-        kinds.into_iter().find_map(|chains| {
+        let mut ways = self.ways().to_vec();
+        ways.sort_by_key(|&way| like.is_none_or(|like| like.way() != way));
+        ways.into_iter().find_map(|way| {
             let search = self.attempts(judge).end_with_the_first();
-            self.find_with(search, grid(chains, self.settings.recompute))
+            self.find_with(search, grid(way, self.settings.recompute))
         })
     }
 
-    /// The kinds of second runs that are tried.
-    fn kinds(&self) -> &'static [Chains] {
-        if self.settings.recompute { &Chains::ALL } else { &[Chains::Short] }
+    /// The ways that are tried. Without second runs they are all the same.
+    fn ways(&self) -> &'static [Way] {
+        if self.settings.recompute { &FURTHEST } else { &FURTHEST[..1] }
     }
 
     fn planner(&self, schedule: Schedule) -> &Planner<'_> {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::tune::planned::decide::Chains;
+use crate::tune::planned::decide::{Chains, Leaving};
 
 /// What a plan is made with; found by trying.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -17,6 +17,8 @@ pub(in crate::tune::planned) struct Parameters {
     pub recompute_below: f64,
     /// What runs again with it.
     pub chains: Chains,
+    /// What leaves first.
+    pub leaving: Leaving,
 }
 
 /// An order of the step's ops.
@@ -60,8 +62,38 @@ const EARLY: [f64; 4] = [0.25, 0.0, 0.5, 1.0];
 /// How many combinations further on a stage has for itself.
 const STAGE: u32 = 1 << 16;
 
-/// The combinations that serve most graphs, with chains of one kind.
-pub(in crate::tune::planned) fn grid(chains: Chains, recompute: bool) -> impl Iterator<Item = Parameters> {
+/// What plans differ in most: each way gets as much effort as every other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::tune::planned) struct Way {
+    pub chains: Chains,
+    pub leaving: Leaving,
+}
+
+/// The ways that are tried first.
+pub(in crate::tune::planned) const FURTHEST: [Way; 3] = [
+    Way { chains: Chains::Short, leaving: Leaving::Furthest },
+    Way { chains: Chains::Long, leaving: Leaving::Furthest },
+    Way { chains: Chains::Longest, leaving: Leaving::Furthest },
+];
+
+/// The ways that are tried with more effort. In short chains what they read is copied, so nothing comes of what is cheap.
+pub(in crate::tune::planned) const CHEAPEST: [Way; 2] = [
+    Way { chains: Chains::Long, leaving: Leaving::Cheapest },
+    Way { chains: Chains::Longest, leaving: Leaving::Cheapest },
+];
+
+impl Parameters {
+    /// The way that they are of.
+    pub fn way(self) -> Way {
+        Way { chains: self.chains, leaving: self.leaving }
+    }
+}
+
+/// The combinations that serve most graphs, of one way.
+pub(in crate::tune::planned) fn grid(
+    Way { chains, leaving }: Way,
+    recompute: bool,
+) -> impl Iterator<Item = Parameters> {
     let is_tried = move |below: &f64| match *below > 0.0 {
         true => recompute,
         // Without second runs there are no chains of them.
@@ -77,6 +109,7 @@ pub(in crate::tune::planned) fn grid(chains: Chains, recompute: bool) -> impl It
                 early_fill,
                 recompute_below,
                 chains,
+                leaving,
             })
         })
     })
@@ -85,7 +118,7 @@ pub(in crate::tune::planned) fn grid(chains: Chains, recompute: bool) -> impl It
 /// Other combinations, spread evenly over what there is, none of which another stage has.
 pub(in crate::tune::planned) fn further(
     stage: u32,
-    chains: Chains,
+    Way { chains, leaving }: Way,
     recompute: bool,
 ) -> impl Iterator<Item = Parameters> {
     (stage * STAGE..(stage + 1) * STAGE).map(move |number| {
@@ -98,6 +131,7 @@ pub(in crate::tune::planned) fn further(
             early_fill: early_fill(fill, EARLY[(number / 2 % 4) as usize]),
             recompute_below: if recompute { recompute_below } else { 0.0 },
             chains,
+            leaving,
         }
     })
 }
@@ -118,9 +152,11 @@ fn spread(number: u32) -> [f64; 2] {
 mod tests {
     use super::*;
 
+    const LONG: Way = FURTHEST[1];
+
     #[test]
     fn further_on_all_of_what_there_is_comes_up() {
-        let first: Vec<Parameters> = further(1, Chains::Long, true).take(64).collect();
+        let first: Vec<Parameters> = further(1, LONG, true).take(64).collect();
         assert!(first.iter().all(|one| (LEAST_FILL..=1.0).contains(&one.fill)));
         assert!(first.iter().all(|one| (LEAST_BELOW..=GREATEST_BELOW).contains(&one.recompute_below)));
         for eighth in 0..8 {
@@ -128,7 +164,7 @@ mod tests {
             let end = part + (1.0 - LEAST_FILL) / 8.0;
             assert!(first.iter().any(|one| (part..end).contains(&one.fill)), "{part}");
         }
-        assert_ne!(first[0], further(2, Chains::Long, true).next().unwrap());
-        assert!(further(1, Chains::Short, false).take(8).all(|one| one.recompute_below == 0.0));
+        assert_ne!(first[0], further(2, LONG, true).next().unwrap());
+        assert!(further(1, FURTHEST[0], false).take(8).all(|one| one.recompute_below == 0.0));
     }
 }
