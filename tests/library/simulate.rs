@@ -57,6 +57,8 @@ fn with_outline_of(
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
     /// Several threads do all that one does, each op once, also on a GPU whose ops they compute themselves.
     #[test]
     fn several_threads_do_the_same(
@@ -80,8 +82,6 @@ proptest! {
             Ok(())
         })?;
     }
-
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     /// Every op has its turn (the simulator asserts that), twice the same, and what is swapped moves.
     #[test]
