@@ -18,6 +18,7 @@ use super::memory::{Held, Memory};
 use super::outcome::{GpuOutcome, Holder, NoObserver, Observer, OutOfMemory, Outcome, Piece};
 use super::pool::Chunk;
 use super::program::{NONE, Op, Origin, Program};
+use super::threads::{Kernel, Threads};
 use super::{Allocator, Machine, Scenario};
 use crate::order::Place;
 
@@ -89,10 +90,7 @@ impl<'a> Ground<'a> {
         let mut run = Run::new(self, begun, is_first, observer);
         run.begin();
         loop {
-            while let Some(task) = run.next_task() {
-                run.complete_until(run.host_seconds);
-                run.take_up(task)?;
-            }
+            while run.act()? {}
             if run.complete_next() {
                 continue;
             }
@@ -134,10 +132,12 @@ struct Gpu {
     outcome: GpuOutcome,
 }
 
-/// What the host's thread is to do.
-#[derive(Clone, Copy)]
+/// What a thread of the host is to do.
+#[derive(Debug, Clone, Copy)]
 enum Task {
     Launch(u32),
+    /// Launches all that a GPU's part of the graph, or the host's, begins with.
+    Begin(Place),
     /// Says that a copy from a GPU is expected on the host.
     Receive(u32),
 }
@@ -168,6 +168,8 @@ struct Run<'a, O> {
     meetings: Vec<Meeting>,
     scheduled: VecDeque<Task>,
     inline: VecDeque<u32>,
+    /// The host's threads, if there are several; `scheduled` and `inline` are of the only one.
+    threads: Option<Threads<Task>>,
     /// The ops of the GPU that comes after all else that are ready.
     held_back: VecDeque<u32>,
     events: BinaryHeap<Event>,
@@ -208,6 +210,7 @@ impl<'a, O: Observer> Run<'a, O> {
             meetings: program.ops.iter().map(|op| Meeting::at_first(op, machine)).collect(),
             scheduled: VecDeque::new(),
             inline: VecDeque::new(),
+            threads: (scenario.threads > 1).then(|| Threads::new(usize::from(scenario.threads))),
             held_back: VecDeque::new(),
             events: BinaryHeap::new(),
             event_count: 0,
@@ -241,17 +244,39 @@ impl<'a, O: Observer> Run<'a, O> {
 
     /// Schedules what a step begins with. TensorFlow starts the GPUs' parts of a graph before the host's.
     fn begin(&mut self) {
-        let numbered = || (0u32..).zip(&self.program.ops);
-        let begins = |on_host: bool| {
-            let ready =
-                numbered().filter(move |(_, op)| op.waits == 0 && (op.from == Place::Host) == on_host);
-            let tasks = ready.map(|(number, _)| Task::Launch(number)).collect();
-            self.scenario.shuffled(tasks)
+        if let Some(threads) = &mut self.threads {
+            let gpus = (0..self.gpus.len() as u16).map(Place::Gpu);
+            for (part, number) in gpus.chain([Place::Host]).zip(0u64..) {
+                threads.give(number, Task::Begin(part), 0.0);
+            }
+            return;
+        }
+        let tasks = |on_host: bool| {
+            let begins = self.begins_with(move |from| (from == Place::Host) == on_host);
+            begins.into_iter().map(Task::Launch)
         };
-        let expected = numbered()
+        let expected = (0u32..)
+            .zip(&self.program.ops)
             .filter(|(_, op)| Meeting::at_first(op, self.machine) == Meeting::Neither)
             .map(|(number, _)| Task::Receive(number));
-        self.scheduled = begins(false).into_iter().chain(begins(true)).chain(expected).collect();
+        self.scheduled = tasks(false).chain(tasks(true)).chain(expected).collect();
+    }
+
+    /// What waits for nothing, of the ops that run in such a place.
+    fn begins_with(&self, is_there: impl Fn(Place) -> bool) -> Vec<u32> {
+        let ready = (0u32..).zip(&self.program.ops).filter(|(_, op)| op.waits == 0 && is_there(op.from));
+        self.scenario.shuffled(ready.map(|(number, _)| number).collect())
+    }
+
+    /// Has the host do the next thing that it can do. Whether there was one.
+    fn act(&mut self) -> Result<bool, OutOfMemory> {
+        if self.threads.is_some() {
+            return self.act_in_turn();
+        }
+        let Some(task) = self.next_task() else { return Ok(false) };
+        self.complete_until(self.host_seconds);
+        self.take_up(task)?;
+        Ok(true)
     }
 
     fn next_task(&mut self) -> Option<Task> {
@@ -263,6 +288,39 @@ impl<'a, O: Observer> Run<'a, O> {
         }
     }
 
+    /// Has the thread of several that has time first do what it does next. Whether there was anything to do.
+    fn act_in_turn(&mut self) -> Result<bool, OutOfMemory> {
+        let Some(threads) = &mut self.threads else { return Ok(false) };
+        let Some((turn, seconds)) = threads.next() else { return Ok(false) };
+        // What ends before may give others something to do before.
+        if self.events.peek().is_some_and(|Reverse((end, _, _))| f64::from_bits(*end) <= seconds) {
+            return Ok(self.complete_next());
+        }
+        let other = std::mem::replace(&mut threads.turn, turn);
+        let before = std::mem::replace(&mut self.host_seconds, seconds);
+        let thread = threads.current();
+        match thread.kernel.take() {
+            Some(Kernel::Computes(op)) => self.launch(op)?,
+            Some(Kernel::Waits(op)) => self.compute(op),
+            None => {
+                let own = thread.inline.pop_front().map(Task::Launch);
+                match own.or_else(|| threads.take(seconds)) {
+                    Some(Task::Launch(op)) if self.is_behind(op) => self.held_back.push_back(op),
+                    Some(Task::Launch(op)) if self.computes_itself(op) => self.compute(op),
+                    Some(task) => self.take_up(task)?,
+                    None => {}
+                }
+            }
+        }
+        if let Some(threads) = &mut self.threads {
+            let thread = threads.current();
+            thread.seconds = thread.seconds.max(self.host_seconds);
+            threads.turn = other;
+        }
+        self.host_seconds = self.host_seconds.max(before);
+        Ok(true)
+    }
+
     /// Whether an op computes on the GPU that is stalled.
     fn is_behind(&self, op: u32) -> bool {
         let entry = &self.program.ops[op as usize];
@@ -272,7 +330,49 @@ impl<'a, O: Observer> Run<'a, O> {
     fn take_up(&mut self, task: Task) -> Result<(), OutOfMemory> {
         match task {
             Task::Launch(op) => self.launch(op),
+            Task::Begin(part) => {
+                let begins = self.begins_with(|from| from == part);
+                self.own_queue().extend(begins);
+                Ok(())
+            }
             Task::Receive(copy) => self.receive(copy),
+        }
+    }
+
+    /// What becomes ready by the ops of the thread whose turn it is.
+    fn own_queue(&mut self) -> &mut VecDeque<u32> {
+        match &mut self.threads {
+            Some(threads) => &mut threads.current().inline,
+            None => &mut self.inline,
+        }
+    }
+
+    /// Whether a thread of several computes an op itself, while others go on.
+    fn computes_itself(&self, op: u32) -> bool {
+        let entry = &self.program.ops[op as usize];
+        let is_kernel = !entry.is_copy && matches!(entry.from, Place::Gpu(_));
+        self.threads.is_some() && self.machine.synchronous && is_kernel
+    }
+
+    /// Has the thread whose turn it is compute an op, or wait until the GPU is free for it. What the op makes gets memory at its end: the
+    /// software GPU's kernels compute first.
+    fn compute(&mut self, op: u32) {
+        let entry = &self.program.ops[op as usize];
+        let Place::Gpu(gpu) = entry.from else { return };
+        let engine = &mut self.gpus[usize::from(gpu)];
+        let start = self.host_seconds;
+        let kernel = if engine.compute > start {
+            self.host_seconds = engine.compute + self.scenario.wake_seconds(op);
+            Kernel::Waits(op)
+        } else {
+            self.host_seconds += self.machine.host_op_seconds + entry.seconds;
+            engine.compute = self.host_seconds;
+            engine.outcome.compute_seconds += entry.seconds;
+            self.observer.compute(op, entry.from, start, self.host_seconds);
+            Kernel::Computes(op)
+        };
+        if let Some(threads) = &mut self.threads {
+            threads.current().kernel = Some(kernel);
         }
     }
 
@@ -310,6 +410,7 @@ impl<'a, O: Observer> Run<'a, O> {
         };
         let start = self.host_seconds;
         match entry.from {
+            Place::Gpu(_) if self.computes_itself(op) => self.host_seconds += self.machine.host_op_seconds,
             Place::Host => self.host_seconds += self.machine.host_op_seconds.max(entry.seconds.min(1e-3)),
             Place::Gpu(gpu) => {
                 let engine = &mut self.gpus[usize::from(gpu)];
@@ -350,7 +451,7 @@ impl<'a, O: Observer> Run<'a, O> {
         for &next in &*self.successors(op) {
             self.waits[next as usize] -= 1;
             if self.waits[next as usize] == 0 {
-                self.inline.push_back(next);
+                self.own_queue().push_back(next);
             }
         }
         Ok(())
@@ -409,19 +510,20 @@ impl<'a, O: Observer> Run<'a, O> {
                 return;
             }
             self.events.pop();
-            self.complete(op);
+            self.complete(op, f64::from_bits(end));
         }
     }
 
     /// Waits for the next copy to end. Whether there was one.
     fn complete_next(&mut self) -> bool {
         let Some(Reverse((end, _, op))) = self.events.pop() else { return false };
-        self.host_seconds = self.host_seconds.max(f64::from_bits(end));
-        self.complete(op);
+        let seconds = f64::from_bits(end);
+        self.host_seconds = self.host_seconds.max(seconds);
+        self.complete(op, seconds);
         true
     }
 
-    fn complete(&mut self, op: u32) {
+    fn complete(&mut self, op: u32, seconds: f64) {
         self.observer.turns_to(op);
         self.finished += 1;
         let program = self.program;
@@ -432,9 +534,9 @@ impl<'a, O: Observer> Run<'a, O> {
         let Op { origin, to, .. } = program.ops[op as usize];
         if matches!((origin, to), (Origin::Signal(_), Place::Host)) {
             // Traces show that the swaps behind one trigger start last first.
-            successors.iter().rev().for_each(|&next| self.schedule(next));
+            successors.iter().rev().for_each(|&next| self.schedule(next, seconds));
         } else {
-            successors.iter().for_each(|&next| self.schedule(next));
+            successors.iter().for_each(|&next| self.schedule(next, seconds));
         }
     }
 
@@ -444,10 +546,13 @@ impl<'a, O: Observer> Run<'a, O> {
     }
 
     /// One of those that an op waits for is done.
-    fn schedule(&mut self, op: u32) {
+    fn schedule(&mut self, op: u32, seconds: f64) {
         self.waits[op as usize] -= 1;
         if self.waits[op as usize] == 0 {
-            self.scheduled.push_back(Task::Launch(op));
+            match &mut self.threads {
+                Some(threads) => threads.give(self.scenario.thread_of(op), Task::Launch(op), seconds),
+                None => self.scheduled.push_back(Task::Launch(op)),
+            }
         }
     }
 
@@ -511,7 +616,7 @@ impl<'a, O: Observer> Run<'a, O> {
             }
             let waited_from = self.host_seconds;
             let goes_on = match self.machine.allocator {
-                Allocator::BestFit => self.complete_next(),
+                Allocator::BestFit => self.others_go_on()? || self.complete_next(),
                 Allocator::Async => {
                     self.complete_until(self.host_seconds.max(self.gpus[number].compute));
                     self.host_seconds = self.host_seconds.max(self.gpus[number].compute);
@@ -530,6 +635,17 @@ impl<'a, O: Observer> Run<'a, O> {
             self.observer.turns_to(op);
             self.gpus[number].outcome.waited_seconds += self.host_seconds - waited_from;
         }
+    }
+
+    /// The thread whose turn it is waits for memory: the others do something meanwhile. Whether they did.
+    fn others_go_on(&mut self) -> Result<bool, OutOfMemory> {
+        let Some(threads) = &mut self.threads else { return Ok(false) };
+        threads.current().is_blocked = true;
+        let went_on = self.act_in_turn()?;
+        if let Some(threads) = &mut self.threads {
+            threads.current().is_blocked = false;
+        }
+        Ok(went_on)
     }
 
     /// What is where in a GPU's pool.

@@ -24,6 +24,7 @@ mod persistent;
 mod pool;
 mod program;
 mod scenario;
+mod threads;
 mod wiring;
 
 pub use accumulations::Accumulation;

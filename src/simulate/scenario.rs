@@ -18,7 +18,9 @@ pub struct Scenario {
     pub holes: Holes,
     /// A GPU that does nothing as long as anything else can be done. What the others send it is in its memory by then.
     pub stalled_gpu: Option<u16>,
-    /// Whether the host has one thread and never runs ahead of the GPUs.
+    /// How many threads of the host run ops. One is predicted.
+    pub threads: u16,
+    /// Whether the host never runs ahead of the GPUs, and expects what comes from them only when it has time.
     pub slow_host: bool,
     /// The part that there is of what GPUs have beyond what a plan may count on.
     pub rest_part: f64,
@@ -41,6 +43,9 @@ pub enum Holes {
 /// How many times longer or shorter an uneven copy takes, at most.
 const UNEVENNESS: f64 = 4.0;
 
+/// How long a thread of the host takes to notice that a GPU is free, where chance plays. Another one may have taken it again by then.
+const WAKE_SECONDS: f64 = 2e-4;
+
 /// Of more than so many ops that become ready by the end of one nobody knows the order: TensorFlow keeps a node's edges in an array of
 /// eight, and more in a table by address, which is another one in each process (`EdgeSet`). So it is with what a step begins
 /// with, all of which hangs on one node: of six processes with the same plan for a `DeepLabv3+`, four copied the labels before the images,
@@ -55,6 +60,7 @@ impl Scenario {
         order_seed: None,
         holes: Holes::OfInitializer,
         stalled_gpu: None,
+        threads: 1,
         slow_host: false,
         rest_part: 0.0,
         missing_part: 0.0,
@@ -103,7 +109,7 @@ impl Scenario {
             in_bytes_per_second: machine.in_bytes_per_second / self.copy_slowness,
             link_latency_seconds: machine.link_latency_seconds * self.copy_slowness,
             notice_seconds: machine.notice_seconds * self.copy_slowness,
-            one_thread: machine.one_thread || self.slow_host,
+            one_thread: self.threads == 1 && (machine.one_thread || self.slow_host),
             synchronous: machine.synchronous || self.slow_host,
         }
     }
@@ -113,6 +119,16 @@ impl Scenario {
         let Some(seed) = self.copy_seed else { return 1.0 };
         let part = mixed(seed, copy, 0) as f64 / u64::MAX as f64;
         UNEVENNESS.powf(2.0 * part - 1.0)
+    }
+
+    /// How long a thread takes to go on when the GPU is free that it waited for.
+    pub(super) fn wake_seconds(&self, op: u32) -> f64 {
+        if self.copy_seed.is_some() { WAKE_SECONDS * self.unevenness(op) } else { 0.0 }
+    }
+
+    /// In the queue of which of many threads an op is put.
+    pub(super) fn thread_of(&self, op: u32) -> u64 {
+        mixed(self.order_seed.unwrap_or(0), op, u32::MAX)
     }
 
     /// What a step begins with, in the order in which it does.

@@ -267,9 +267,12 @@ pub fn tune(
     let mut judge = Judge::new(outline, machine);
     let mut verdict = verdict_of(&mut judge, strategy)?;
     let is_tight = matches!(verdict, Verdict::DoesNotFit);
-    if is_tight {
-        judge.trust_the_profile();
-        verdict = verdict_of(&mut judge, strategy)?;
+    // What fits with one thread of the host is better than what fits only as predicted.
+    for take_less in [Judge::count_on_one_thread, Judge::trust_the_profile] {
+        if matches!(verdict, Verdict::DoesNotFit) {
+            take_less(&mut judge);
+            verdict = verdict_of(&mut judge, strategy)?;
+        }
     }
     Ok(Tuning { verdict, is_tight, before, floors, simulations: judge.simulations() + 1 })
 }

@@ -13,7 +13,7 @@ use tf_lms::proto::tensorflow::TensorProto;
 use tf_lms::proto::tensorflow::attr_value::{ListValue, Value};
 use tf_lms::shape::{Shapes, Sizes};
 use tf_lms::simulate::{
-    Allocator, NoObserver, Observer, OpCost, Origin, Outline, Program, Scenario, floors, simulate,
+    Allocator, Machine, NoObserver, Observer, OpCost, Origin, Outline, Program, Scenario, floors, simulate,
     simulate_in,
 };
 use tf_lms::tune::Judge;
@@ -58,6 +58,30 @@ fn with_outline_of(
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    /// Several threads do all that one does, each op once, also on a GPU whose ops they compute themselves.
+    #[test]
+    fn several_threads_do_the_same(
+        seed: u64, size in 2usize..150, parameters in parameters(), threads in 2u16..5, by_chance: bool, synchronous: bool,
+    ) {
+        with_outline(seed, size, |outline| {
+            let draft = tflms::draft(outline.analysis(), &parameters).unwrap();
+            let program = Program::new(outline, &draft);
+            let machine = Machine { synchronous, ..machine(Vec::new()) };
+            let run = |threads| {
+                let scenario = if by_chance { Scenario::by_chance(seed, 1) } else { Scenario::PREDICTED };
+                simulate_in(&program, &machine, &Scenario { threads, ..scenario }, &mut NoObserver).unwrap()
+            };
+            let (one, several) = (run(1), run(threads));
+            prop_assert_eq!(&several, &run(threads));
+            for (one, several) in one.gpus.iter().zip(&several.gpus) {
+                prop_assert_eq!((one.out_bytes, one.in_bytes), (several.out_bytes, several.in_bytes));
+                prop_assert!((one.compute_seconds - several.compute_seconds).abs() <= 1e-9 * one.compute_seconds);
+                prop_assert!(several.peak_bytes >= several.persistent_bytes);
+            }
+            Ok(())
+        })?;
+    }
 
     /// Every op has its turn (the simulator asserts that), twice the same, and what is swapped moves.
     #[test]
