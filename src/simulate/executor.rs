@@ -1,8 +1,11 @@
 //! TensorFlow's executor, with the clocks of a host and its GPUs.
 //!
 //! One thread of the host takes ops from a queue and launches them. What becomes ready by a launch goes behind in a queue of
-//! its own that is worked off first; what becomes ready by the end of a copy comes later. So do, if that thread is the only one, at the start of a step, the
-//! ops of the host that receive what comes from a GPU, behind all that the GPU can begin with: until one of them has had
+//! its own that is worked off first; what becomes ready by the end of a copy comes later. If that thread is the only one, two things more
+//! decide the order. An op of the host that is not cheap, and a copy from there, goes to the front of the other queue if anything stands in
+//! the thread's own (`ExecutorState::ScheduleReady`; a thread's own tasks go in front in Eigen's pool): of two inputs that are fed, the
+//! second is copied first. And at the start of a step, the
+//! ops of the host that receive what comes from a GPU come behind all that the GPU can begin with: until one of them has had
 //! its turn, its copy does not start, and the tensor stays in the GPU's memory. A GPU has three engines that
 //! work in order, each on its own: compute, copies out, copies in. An op's outputs are allocated when it is launched,
 //! and its inputs given up as soon as it is launched, since whoever gets their memory runs behind it on the same engine. A
@@ -138,6 +141,8 @@ struct Gpu {
 #[derive(Clone, Copy)]
 enum Task {
     Launch(u32),
+    /// What the host begins with, all of it ready at once.
+    Begin,
     /// Says that a copy from a GPU is expected on the host.
     Receive(u32),
 }
@@ -168,6 +173,10 @@ struct Run<'a, O> {
     meetings: Vec<Meeting>,
     scheduled: VecDeque<Task>,
     inline: VecDeque<u32>,
+    /// What the host begins with.
+    roots: Vec<u32>,
+    /// Empty: room for what a launch makes ready.
+    ready: Vec<u32>,
     /// The ops of the GPU that comes after all else that are ready.
     held_back: VecDeque<u32>,
     events: BinaryHeap<Event>,
@@ -208,6 +217,8 @@ impl<'a, O: Observer> Run<'a, O> {
             meetings: program.ops.iter().map(|op| Meeting::at_first(op, machine)).collect(),
             scheduled: VecDeque::new(),
             inline: VecDeque::new(),
+            roots: Vec::new(),
+            ready: Vec::new(),
             held_back: VecDeque::new(),
             events: BinaryHeap::new(),
             event_count: 0,
@@ -245,13 +256,35 @@ impl<'a, O: Observer> Run<'a, O> {
         let begins = |on_host: bool| {
             let ready =
                 numbered().filter(move |(_, op)| op.waits == 0 && (op.from == Place::Host) == on_host);
-            let tasks = ready.map(|(number, _)| Task::Launch(number)).collect();
-            self.scenario.shuffled(tasks)
+            self.scenario.shuffled(ready.map(|(number, _)| number).collect())
         };
+        let launches = |ops: Vec<u32>| ops.into_iter().map(Task::Launch);
         let expected = numbered()
             .filter(|(_, op)| Meeting::at_first(op, self.machine) == Meeting::Neither)
             .map(|(number, _)| Task::Receive(number));
-        self.scheduled = begins(false).into_iter().chain(begins(true)).chain(expected).collect();
+        self.scheduled = launches(begins(false)).collect();
+        if self.machine.one_thread {
+            self.roots = begins(true);
+            self.scheduled.push_back(Task::Begin);
+        } else {
+            self.scheduled.extend(launches(begins(true)));
+        }
+        self.scheduled.extend(expected);
+    }
+
+    /// Ops became ready in the thread that is at work.
+    fn make_ready(&mut self, ready: &[u32]) {
+        if !self.machine.one_thread {
+            self.inline.extend(ready);
+            return;
+        }
+        let is_handed_on = |op: &&u32| self.program.ops[**op as usize].is_handed_on;
+        self.inline.extend(ready.iter().filter(|op| !is_handed_on(op)));
+        let mut handed_on: Vec<u32> = ready.iter().filter(is_handed_on).copied().collect();
+        if self.inline.is_empty() {
+            self.inline.extend(handed_on.pop());
+        }
+        handed_on.into_iter().for_each(|op| self.scheduled.push_front(Task::Launch(op)));
     }
 
     fn next_task(&mut self) -> Option<Task> {
@@ -273,6 +306,11 @@ impl<'a, O: Observer> Run<'a, O> {
         match task {
             Task::Launch(op) => self.launch(op),
             Task::Receive(copy) => self.receive(copy),
+            Task::Begin => {
+                let roots = std::mem::take(&mut self.roots);
+                self.make_ready(&roots);
+                Ok(())
+            }
         }
     }
 
@@ -347,12 +385,16 @@ impl<'a, O: Observer> Run<'a, O> {
         for &tensor in program.reads.row(op as usize) {
             self.give_up(tensor);
         }
+        let mut ready = std::mem::take(&mut self.ready);
         for &next in &*self.successors(op) {
             self.waits[next as usize] -= 1;
             if self.waits[next as usize] == 0 {
-                self.inline.push_back(next);
+                ready.push(next);
             }
         }
+        self.make_ready(&ready);
+        ready.clear();
+        self.ready = ready;
         Ok(())
     }
 
@@ -578,7 +620,7 @@ impl<'a, O: Observer> Run<'a, O> {
 impl Meeting {
     /// GPUs receive from the start: theirs are among the first ops that run. So does a host with threads to spare.
     fn at_first(op: &Op, machine: &Machine) -> Meeting {
-        match (op.is_copy, op.from, op.to) {
+        match (op.is_copy, op.from, op.receiver) {
             (true, Place::Gpu(_), Place::Host) if machine.one_thread => Meeting::Neither,
             _ => Meeting::Expected,
         }
