@@ -2,7 +2,7 @@
 
 use crate::dtype::DataType;
 use crate::graph::{Device, Graph, NodeId, Rows, TensorId};
-use crate::ops::{GpuKernel, OpRegistry};
+use crate::ops::{Flow, GpuKernel, OpRegistry};
 use crate::proto::tensorflow::op_def::ArgDef;
 
 /// A memory, and the processor that works on it.
@@ -27,8 +27,9 @@ impl Place {
 /// Where each op runs and each tensor lies, as TensorFlow's placer would have it on a machine with the GPUs that the graph
 /// names: what names no device goes to the first GPU if it has a kernel for one, to the host if not.
 ///
-/// Placeholders are on the host: that is where what is fed comes from; but the arguments of functions are on the GPU. All that works on a resource is where the resource
-/// is.
+/// Placeholders are on the host: that is where what is fed comes from; but the arguments of functions are on the GPU. All that works on a
+/// resource is where the resource is, and a `Switch` is where its data come from, whatever it is colocated with
+/// (`OptimizeControlFlowColocation`).
 #[derive(Debug, Clone)]
 pub struct Placement {
     gpus: Vec<Device>,
@@ -68,11 +69,51 @@ impl Placement {
         for node in graph.node_ids() {
             placement.place(graph, node, of_device[graph.device_index(node)]);
         }
+        for &node in graph.topological() {
+            placement.follow(graph, node);
+        }
         placement
+    }
+
+    /// Moves an op to where what it works on is.
+    fn follow(&mut self, graph: &Graph, node: NodeId) {
+        let inputs = graph.data_inputs(node);
+        let leads = |tensor: TensorId| match graph.flow(node) {
+            Some(Flow::Switch) => inputs.first() == Some(&tensor),
+            _ => graph.output_type(tensor).dtype == DataType::RESOURCE,
+        };
+        let there = inputs.iter().filter(|&&tensor| leads(tensor)).map(|&tensor| graph.producer(tensor));
+        // An argument of a function is no node. Of several resources one on the host is enough.
+        let there = there.filter(|&from| from.index() < graph.len() && !graph.is_back_edge(from, node));
+        let Some(there) = there.map(|from| self.op(from)).min() else { return };
+        if there == Place::Host && self.op(node) != Place::Host {
+            self.go_to_host(graph, node);
+        } else if there != self.op(node) && graph.flow(node) == Some(Flow::Switch) {
+            let (place, inputs) = self.at(graph, node, there);
+            self.ops[node.index()] = place;
+            self.inputs.row_mut(node.index()).copy_from_slice(&inputs);
+        }
+    }
+
+    /// Puts an op and all that it takes and gives on the host.
+    fn go_to_host(&mut self, graph: &Graph, node: NodeId) {
+        self.ops[node.index()] = Place::Host;
+        for tensor in graph.outputs(node) {
+            self.outputs[tensor.index()] = Place::Host;
+        }
+        self.inputs.row_mut(node.index()).fill(Place::Host);
     }
 
     /// Places a node and its arguments.
     fn place(&mut self, graph: &Graph, node: NodeId, named: Place) {
+        let (place, inputs) = self.at(graph, node, named);
+        self.ops.push(place);
+        inputs.into_iter().for_each(|input| self.inputs.push(input));
+        self.inputs.end_row();
+    }
+
+    /// Where a node is whose device is there, and where it wants its inputs; its outputs are placed.
+    fn at(&mut self, graph: &Graph, node: NodeId, named: Place) -> (Place, Vec<Place>) {
         let (op, attrs) = (graph.op(node), graph.attrs(node));
         let is_fed = match graph.is_argument(node) {
             // The runtime keeps integers of 32 bits on the host.
@@ -83,13 +124,10 @@ impl Placement {
         // Of the ops of others nothing is known; whoever names a GPU for one has a kernel.
         let is_foreign = OpRegistry::builtin().id(op.name()).is_none();
         let place = if kernel.is_some() || is_foreign { named } else { Place::Host };
-        self.ops.push(place);
         let inputs = graph.data_inputs(node).len();
         if !kernel.is_some_and(GpuKernel::uses_host_memory) {
             graph.outputs(node).for_each(|tensor| self.outputs[tensor.index()] = place);
-            (0..inputs).for_each(|_| self.inputs.push(place));
-            self.inputs.end_row();
-            return;
+            return (place, vec![place; inputs]);
         }
         let in_place = |args: &[ArgDef], arg: usize| match kernel {
             Some(kernel) if kernel.host_memory_arg(&args[arg].name) => Place::Host,
@@ -102,22 +140,16 @@ impl Placement {
             }
         }
         let ports = op.input_ports(&attrs).unwrap_or_default();
-        for slot in 0..inputs {
-            self.inputs.push(ports.get(slot).map_or(place, |port| in_place(op.inputs(), port.arg)));
-        }
-        self.inputs.end_row();
+        let wanted = |slot: usize| ports.get(slot).map_or(place, |port| in_place(op.inputs(), port.arg));
+        (place, (0..inputs).map(wanted).collect())
     }
 
     /// The same with some ops on the host, as if their devices said so.
     pub fn with_host_ops(&self, graph: &Graph, host_ops: &[NodeId]) -> Placement {
         let mut placement = self.clone();
         for &node in host_ops {
-            placement.ops[node.index()] = Place::Host;
+            placement.go_to_host(graph, node);
             placement.named_host[node.index()] = true;
-            for tensor in graph.outputs(node) {
-                placement.outputs[tensor.index()] = Place::Host;
-            }
-            placement.inputs.row_mut(node.index()).fill(Place::Host);
         }
         placement
     }
@@ -145,5 +177,60 @@ impl Placement {
     /// Where an op wants its inputs, in their order.
     pub fn inputs(&self, node: NodeId) -> &[Place] {
         self.inputs.row(node.index())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Model, ReadOptions};
+
+    /// Where the ops of these names run.
+    fn places(text: &str, names: &[&str]) -> Vec<Place> {
+        let model =
+            Model::from_bytes("test.pbtxt", text.as_bytes().to_vec(), &ReadOptions::default()).unwrap();
+        let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+        let placement = Placement::of(&graph);
+        let node = |name: &&str| graph.node_ids().find(|&node| graph.name(node) == *name).unwrap();
+        names.iter().map(|name| placement.op(node(name))).collect()
+    }
+
+    fn node(name: &str, op: &str, inputs: &str, types: &[(&str, &str)]) -> String {
+        let inputs: String = inputs.split_whitespace().map(|input| format!("input: '{input}' ")).collect();
+        let attrs: String = types
+            .iter()
+            .map(|(key, dtype)| format!("attr {{ key: '{key}' value {{ type: {dtype} }} }} "))
+            .collect();
+        format!("node {{ name: '{name}' op: '{op}' {inputs} {attrs} }}\n")
+    }
+
+    #[test]
+    fn what_works_on_a_resource_is_where_that_is() {
+        // There is no kernel for a variable of 32-bit integers on a GPU, but one for what reads any variable.
+        let of = |dtype: &str| {
+            let graph = [
+                node("v", "VarHandleOp", "", &[("dtype", dtype)]),
+                node("read", "ReadVariableOp", "v", &[("dtype", dtype)]),
+            ];
+            places(&graph.concat(), &["v", "read"])
+        };
+        assert_eq!(of("DT_INT32"), [Place::Host, Place::Host]);
+        assert_eq!(of("DT_FLOAT"), [Place::Gpu(0), Place::Gpu(0)]);
+    }
+
+    #[test]
+    fn a_switch_is_where_its_data_come_from() {
+        let float = [("T", "DT_FLOAT")];
+        let graph = [
+            node("fed", "Placeholder", "", &[("dtype", "DT_FLOAT")]),
+            node("p", "Placeholder", "", &[("dtype", "DT_BOOL")]),
+            node("of_fed", "Switch", "fed p", &float),
+            node("again", "Switch", "of_fed:1 p", &float),
+            node("made", "Relu", "fed", &float),
+            node("of_made", "Switch", "made p", &float),
+        ];
+        let gpu = Place::Gpu(0);
+        let found = places(&graph.concat(), &["of_fed", "again", "made", "of_made"]);
+        assert_eq!(found, [Place::Host, Place::Host, gpu, gpu]);
     }
 }

@@ -15,7 +15,7 @@ pub fn copied(outline: &Outline, draft: &Draft) -> Vec<Traffic> {
     for (gpu, bytes) in copied_at_the_start(outline, draft) {
         copied[usize::from(gpu)].in_bytes += bytes;
     }
-    for (of, more) in copied.iter_mut().zip(outline.traffic_of_accumulators(&draft.host_ops)) {
+    for (of, more) in copied.iter_mut().zip(outline.traffic_of_accumulators(draft)) {
         of.out_bytes += more.out_bytes;
         of.in_bytes += more.in_bytes;
     }

@@ -7,7 +7,7 @@ use super::pool::in_chunks;
 use crate::graph::{FrameId, Graph, NodeId, TensorId};
 use crate::ops::{Attr, AttrLookup, Flow};
 use crate::order::{Place, Placement};
-use crate::plan::{Accumulator, Analysis, Draft, Traffic};
+use crate::plan::{Accumulator, Analysis, Draft, TensorSwap, Traffic};
 
 /// In how many copies an element is on a GPU at a time that goes to the host or comes back, if the loop waits for the copies: the one that is
 /// copied, and the one that is made or read meanwhile.
@@ -149,25 +149,41 @@ impl OnHost {
         times
     }
 
-    /// What a step copies for them beyond what it copies as it is: for each GPU. `placement` is that of the graph as it is.
-    pub fn traffic(&self, analysis: &Analysis, loops: &Loops, placement: &Placement) -> Vec<Traffic> {
+    /// What a step with a plan copies for them beyond what it copies as it is, and beyond what its swaps copy: for each GPU. `placement` is
+    /// that of the graph as it is.
+    pub fn traffic(
+        &self,
+        analysis: &Analysis,
+        loops: &Loops,
+        placement: &Placement,
+        draft: &Draft,
+    ) -> Vec<Traffic> {
         let graph = analysis.graph;
         let mut traffic = vec![Traffic::default(); placement.gpus().len()];
         let bytes = |tensor: TensorId| {
             let once = analysis.sizes.bytes(tensor).unwrap_or(0);
             once.saturating_mul(loops.times(graph.producer(tensor)))
         };
+        let swapped: HashMap<TensorId, &TensorSwap> =
+            draft.swaps.iter().map(|swap| (swap.tensor, swap)).collect();
+        let comes_later = &|tensor: TensorId, node: NodeId| {
+            let swap = swapped.get(&tensor);
+            swap.is_some_and(|swap| swap.uses.iter().any(|back| back.consumers.contains(&node)))
+        };
         let wanted = |tensor: TensorId| {
-            let readers = graph.uses(tensor).iter().filter(|reader| analysis.step.contains(reader.node));
+            let readers = graph.uses(tensor).iter().filter(move |reader| {
+                analysis.step.contains(reader.node) && !comes_later(tensor, reader.node)
+            });
             readers.filter_map(|reader| placement.inputs(reader.node).get(reader.slot as usize).copied())
         };
         let all = |tensors: fn(&Accumulator) -> &[TensorId]| -> HashSet<TensorId> {
             self.accumulators.iter().flat_map(tensors).copied().collect()
         };
         for tensor in all(|of| &of.added) {
-            // Whoever reads it on the host has it copied anyway.
+            // Whoever reads it on the host has it copied anyway, and so has a swap.
             if let Place::Gpu(gpu) = placement.output(tensor)
                 && !wanted(tensor).any(|place| place == Place::Host)
+                && !swapped.contains_key(&tensor)
             {
                 traffic[usize::from(gpu)].out_bytes += bytes(tensor);
             }

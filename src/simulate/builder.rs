@@ -10,6 +10,7 @@ use super::pool::in_chunks;
 use super::program::{Buffer, NONE, Op, Origin, Program, Tensor};
 use super::wiring::{Input, before_of, inputs_of};
 use crate::graph::{NodeId, Rows, TensorId};
+use crate::ops::{Fact, Flow};
 use crate::order::Place;
 use crate::plan::{Analysis, Draft, Substitute, idle_ops};
 
@@ -60,7 +61,9 @@ fn add_run(outline: &Outline, node: NodeId, origin: Origin, ops: &mut Vec<Op>, t
         origin,
         from: place,
         to: place,
+        receiver: place,
         is_copy: false,
+        is_handed_on: place == Place::Host && !graph.op(node).facts().has(Fact::Cheap),
         seconds: outline.seconds[number],
         workspace_bytes: outline.workspace_bytes[number],
         copies: 0,
@@ -82,8 +85,9 @@ pub(super) struct Builder<'a> {
     is_replaced: Vec<bool>,
     edges: Vec<(u32, u32)>,
     reads: Vec<(u32, u32)>,
-    /// For each tensor of the program and place the copy there.
-    copies: HashMap<(u32, Place), u32>,
+    /// For each tensor of the program, place, and where the op runs that reads it there, the copy. What an op of a GPU reads in the host's
+    /// memory is copied for that GPU's part of the graph, and for the host's part once more.
+    copies: HashMap<(u32, Place, Place), u32>,
     signals: HashMap<(u32, Place), u32>,
     /// For each tensor of the graph its swap.
     swap_of: HashMap<TensorId, u32>,
@@ -208,8 +212,7 @@ impl<'a> Builder<'a> {
         }
         for added in self.kept_on_host.remove(&node).unwrap_or_default() {
             if let Some(maker) = self.maker(added) {
-                let (_, on_host) =
-                    self.brought(maker, self.numbers[added.index()], Place::Host, Origin::Copy(added));
+                let (_, on_host) = self.brought_to_host(maker, self.numbers[added.index()], added);
                 self.read(op, on_host);
             }
         }
@@ -232,6 +235,32 @@ impl<'a> Builder<'a> {
                 again.inputs.iter().find(|(read, _)| *read == tensor).map(|&(_, from)| from)
             });
             again.triggers.iter().for_each(|&trigger| self.wait_for_node(op, trigger));
+        }
+    }
+
+    /// Has what a loop made be there as a whole when it is done, until somebody takes it.
+    pub(super) fn connect_whole_behind(&mut self) {
+        let outline = self.outline;
+        let mut takers: HashMap<TensorId, Vec<u32>> =
+            outline.loops.whole_behind().map(|(tensor, ..)| (tensor, Vec::new())).collect();
+        if takers.is_empty() {
+            return;
+        }
+        for (number, &node) in (0u32..).zip(&outline.order) {
+            for taken in outline.loops.taken(node) {
+                takers.entry(*taken).and_modify(|takers| takers.push(number));
+            }
+        }
+        for (tensor, exit, bytes) in outline.loops.whole_behind() {
+            let Some(exit_entry) = outline.number(exit) else { continue };
+            let place = outline.placement.output(tensor);
+            let op = self.add(Origin::Op(exit), place, place, false, Some((bytes, Buffer::Own)));
+            self.edges.push((exit_entry, op));
+            let made = self.ops[op as usize].first_tensor;
+            for &taker in &takers[&tensor] {
+                self.edges.push((op, taker));
+                self.read(taker, made);
+            }
         }
     }
 
@@ -260,8 +289,14 @@ impl<'a> Builder<'a> {
         (inputs, before): (&[Input], &[u32]),
         substitute: impl Fn(&Builder, TensorId) -> Option<Substitute>,
     ) {
-        for input in inputs {
-            let &Input { tensor, wanted, is_there, .. } = input;
+        let is_switch = match self.ops[op as usize].origin {
+            Origin::Op(node) | Origin::Recomputation(node, _) => {
+                self.outline.analysis.graph.flow(node) == Some(Flow::Switch)
+            }
+            _ => false,
+        };
+        for (slot, input) in inputs.iter().enumerate() {
+            let &Input { tensor, mut wanted, is_there, .. } = input;
             let from = substitute(self, tensor);
             let is_swapped = matches!(from, Some(Substitute::SwapIn(_)));
             if is_there && (is_swapped || input.is_copied_constant) {
@@ -283,7 +318,15 @@ impl<'a> Builder<'a> {
                 }
                 _ => ((maker, self.numbers[tensor.index()]), Origin::Copy(tensor)),
             };
-            let (maker, made) = self.brought(maker, made, wanted, copy);
+            // A `Switch` is where its data come from, and copies are made behind it, of the branch that is taken.
+            if is_switch && slot == 0 && self.ops[maker as usize].receiver == Place::Host {
+                self.go_to_host(op);
+            }
+            let runs_on = self.ops[op as usize].from;
+            if is_switch && runs_on == Place::Host {
+                wanted = Place::Host;
+            }
+            let (maker, made) = self.brought((maker, made), wanted, runs_on, copy);
             self.edges.push((maker, op));
             self.read(op, made);
         }
@@ -319,7 +362,7 @@ impl<'a> Builder<'a> {
         // One of a GPU begins with that GPU's ops, wherever its value lies.
         let runs_on = outline.placement.op(producer);
         let entry = &mut self.ops[op as usize];
-        (entry.from, entry.to) = (runs_on, runs_on);
+        (entry.from, entry.to, entry.receiver) = (runs_on, runs_on, runs_on);
         self.numbers[tensor.index()] = self.ops[op as usize].first_tensor;
         self.constants.insert(tensor, op);
     }
@@ -338,20 +381,41 @@ impl<'a> Builder<'a> {
         self.reads.push((op, tensor));
     }
 
-    /// A tensor in another place, and what brings it there. TensorFlow makes one copy for all who read it there.
-    fn brought(&mut self, maker: u32, tensor: u32, wanted: Place, origin: Origin) -> (u32, u32) {
+    /// Has an entry run on the host, with all that it makes.
+    fn go_to_host(&mut self, op: u32) {
+        let entry = &mut self.ops[op as usize];
+        (entry.from, entry.to, entry.receiver) = (Place::Host, Place::Host, Place::Host);
+        let made = entry.first_tensor as usize..(entry.first_tensor + entry.tensors) as usize;
+        self.tensors[made].iter_mut().for_each(|tensor| tensor.place = Place::Host);
+    }
+
+    /// A tensor of the graph on the host, and what brings it there.
+    fn brought_to_host(&mut self, maker: u32, number: u32, tensor: TensorId) -> (u32, u32) {
+        self.brought((maker, number), Place::Host, Place::Host, Origin::Copy(tensor))
+    }
+
+    /// A tensor in another place, for an op that runs on `receiver`, and what brings it there. TensorFlow makes one copy for all who read it
+    /// there.
+    fn brought(
+        &mut self,
+        (maker, tensor): (u32, u32),
+        wanted: Place,
+        receiver: Place,
+        origin: Origin,
+    ) -> (u32, u32) {
         let Tensor { place, content_bytes, .. } = self.tensors[tensor as usize];
         if place == wanted {
             return (maker, tensor);
         }
-        let copy = match self.copies.get(&(tensor, wanted)) {
+        let copy = match self.copies.get(&(tensor, wanted, receiver)) {
             Some(&copy) => copy,
             None => {
                 let copy = self.add(origin, place, wanted, true, Some((content_bytes, Buffer::Own)));
+                self.ops[copy as usize].receiver = receiver;
                 self.count_in_loop(copy, origin);
                 self.edges.push((maker, copy));
                 self.read(copy, tensor);
-                self.copies.insert((tensor, wanted), copy);
+                self.copies.insert((tensor, wanted, receiver), copy);
                 copy
             }
         };
@@ -410,7 +474,7 @@ impl<'a> Builder<'a> {
         self.keep_constant(tensor);
         let maker = self.maker(tensor)?;
         let number = self.numbers[tensor.index()];
-        let (copy, on_host) = self.brought(maker, number, Place::Host, Origin::Copy(tensor));
+        let (copy, on_host) = self.brought_to_host(maker, number, tensor);
         let op = self.pass_on(Origin::SwapOut(tensor), copy, on_host);
         self.swap_outs.insert(swap, op);
         Some(op)
@@ -431,7 +495,7 @@ impl<'a> Builder<'a> {
         };
         let (maker, on_host) = match swap_out {
             Some(op) => (op, self.ops[op as usize].first_tensor),
-            None => self.brought(maker, number, Place::Host, Origin::Copy(tensor)),
+            None => self.brought_to_host(maker, number, tensor),
         };
         let keeper = self.pass_on(Origin::Swap(tensor, which), maker, on_host);
         for &trigger in &draft.swaps[swap as usize].uses[which as usize].triggers {
@@ -470,7 +534,9 @@ impl<'a> Builder<'a> {
             origin,
             from,
             to,
+            receiver: to,
             is_copy,
+            is_handed_on: is_copy && from == Place::Host,
             seconds: 0.0,
             workspace_bytes: 0,
             copies: u64::from(is_copy),

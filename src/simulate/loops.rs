@@ -7,7 +7,7 @@
 //! A list of TensorFlow 2 (`TensorList…`) is a value: each op that adds an element makes another list of it. The op that made the
 //! first one stands for all of them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::dtype::DataType;
 use crate::graph::{FrameId, Graph, NodeId, TensorId};
@@ -16,7 +16,7 @@ use crate::order::{Place, Placement};
 use crate::plan::Analysis;
 use crate::shape::{Growth, largest_value};
 
-use super::exchanges::{Exchanges, is_off_for_good};
+use super::exchanges::{Exchanges, Replacing, is_off_for_good};
 use super::outline::output_bytes;
 use super::pool::{CHUNK_BYTES, in_chunks};
 use super::program::{Buffer, buffer};
@@ -64,6 +64,8 @@ pub(super) struct Loops {
     holders: BTreeMap<TensorId, BTreeSet<NodeId>>,
     /// For each op that takes something off, what that is.
     taken: HashMap<NodeId, Vec<TensorId>>,
+    /// What is there as a whole only when its loop is done: with an op that then runs, and the bytes of it beyond one element.
+    whole_behind: BTreeMap<TensorId, (NodeId, u64)>,
     /// The loops that keep something.
     pub found: Vec<LoopTimes>,
 }
@@ -95,15 +97,20 @@ impl Loops {
         let mut unknown: BTreeMap<&str, u64> = BTreeMap::new();
         let mut keeping: BTreeSet<FrameId> = BTreeSet::new();
         let mut exchanges = Exchanges::default();
+        let mut exits: HashMap<FrameId, NodeId> = HashMap::new();
         for node in graph.node_ids().filter(|&node| runs(node)) {
             let frame = flow.frame(node);
             if frame != FrameId::TOP
-                && let Some(times) = frames.times(analysis, frame)
+                && let Some(times) = frames.runs_of(analysis, node)
             {
                 loops.times.insert(node, times);
             }
+            if graph.flow(node) == Some(Flow::Exit) {
+                exits.entry(frame).or_insert(node);
+            }
             let Some((holder, value)) = keeps(graph, node) else { continue };
-            let Some(holder) = holder.map_or(Some(node), |handle| holder_of(graph, handle)) else { continue };
+            let holder = holder.map_or(Some(node), |handle| frames.holder_of(graph, handle));
+            let Some(holder) = holder else { continue };
             // What is added on the host is there as a copy.
             if placement.op(node) == Place::Host {
                 continue;
@@ -118,6 +125,7 @@ impl Loops {
                     let rounding = CHUNK_BYTES * u64::try_from(elements).unwrap_or(0);
                     let more_bytes = analysis.sizes.bytes(value).unwrap_or(0).saturating_add(rounding);
                     loops.keep(graph, flow_out, Kept { times: 1, more_bytes }, takers);
+                    loops.holders.entry(flow_out).or_default().insert(holder);
                 }
                 continue;
             }
@@ -155,7 +163,14 @@ impl Loops {
                 loops: unknown.into_keys().map(str::to_string).collect(),
             });
         }
-        for tensor in exchanges.replacing() {
+        for Replacing { tensor, behind } in exchanges.replacing() {
+            let once = in_chunks(output_bytes(analysis, graph.producer(tensor), tensor).unwrap_or(0));
+            let more = loops.bytes(tensor, once).saturating_sub(once);
+            match behind.map(|frame| exits.get(&frame)) {
+                None => {}
+                Some(Some(&exit)) => _ = loops.whole_behind.insert(tensor, (exit, more)),
+                Some(None) => continue,
+            }
             loops.kept.insert(tensor, Kept { times: 1, more_bytes: 0 });
         }
         for frame in keeping.into_iter().filter(|&frame| frame != FrameId::TOP) {
@@ -201,6 +216,12 @@ impl Loops {
     /// The tensors that loops keep, each with the ops that made the stacks and lists that keep it.
     pub fn holders(&self) -> &BTreeMap<TensorId, BTreeSet<NodeId>> {
         &self.holders
+    }
+
+    /// The tensors that are there as a whole only when their loop is done: each with an op that then runs, and the bytes of it beyond one
+    /// element.
+    pub fn whole_behind(&self) -> impl Iterator<Item = (TensorId, NodeId, u64)> {
+        self.whole_behind.iter().map(|(&tensor, &(exit, bytes))| (tensor, exit, bytes))
     }
 
     /// The tensors that are there until an op has run that takes them off.
@@ -310,12 +331,22 @@ struct Frames {
     names: HashMap<FrameId, String>,
     conditions: HashMap<FrameId, NodeId>,
     takers: HashMap<NodeId, Vec<NodeId>>,
+    /// The ops of loops that come behind a `Switch`, and so run only if the loop goes on. The others say whether it does.
+    bodies: HashSet<NodeId>,
+    /// For each op that asks for the TensorArray of a gradient, the first that asks for the same.
+    gradients: HashMap<NodeId, NodeId>,
 }
 
 impl Frames {
     fn of(analysis: &Analysis) -> Frames {
         let Analysis { graph, flow, .. } = analysis;
-        let mut frames = Frames { names: HashMap::new(), conditions: HashMap::new(), takers: HashMap::new() };
+        let mut frames = Frames {
+            names: HashMap::new(),
+            conditions: HashMap::new(),
+            takers: HashMap::new(),
+            bodies: bodies(analysis),
+            gradients: gradients(graph),
+        };
         for node in graph.node_ids() {
             match graph.flow(node) {
                 Some(Flow::Enter) => {
@@ -329,7 +360,7 @@ impl Frames {
                 }
                 _ if graph.op(node).facts().has(Fact::TakesOff) => {
                     let handle = inputs_of(graph, node).first();
-                    if let Some(holder) = handle.and_then(|&handle| holder_of(graph, handle)) {
+                    if let Some(holder) = handle.and_then(|&handle| frames.holder_of(graph, handle)) {
                         frames.takers.entry(holder).or_default().push(node);
                     }
                 }
@@ -337,6 +368,12 @@ impl Frames {
             }
         }
         frames
+    }
+
+    /// The op that made a handle, or the first of a row of lists; of those that ask for the TensorArray of the same gradient, the first.
+    fn holder_of(&self, graph: &Graph, handle: TensorId) -> Option<NodeId> {
+        let holder = holder_of(graph, handle)?;
+        Some(self.gradients.get(&holder).copied().unwrap_or(holder))
     }
 
     /// How often what is in a frame runs in a step: as often as its loop in each iteration of those around it.
@@ -347,6 +384,20 @@ impl Frames {
             frame = analysis.flow.around(frame);
         }
         Some(times)
+    }
+
+    /// How often an op of a loop runs in a step: what says whether the loop goes on runs once more than the rest.
+    fn runs_of(&self, analysis: &Analysis, node: NodeId) -> Option<u64> {
+        let frame = analysis.flow.frame(node);
+        let around = || self.times(analysis, analysis.flow.around(frame));
+        if analysis.graph.flow(node) == Some(Flow::Exit) {
+            return around();
+        }
+        let times = self.times(analysis, frame)?;
+        match self.bodies.contains(&node) {
+            true => Some(times),
+            false => Some(times.saturating_add(around()?)),
+        }
     }
 
     /// The loops around a frame, and that itself, of which it is not known how often they run.
@@ -414,10 +465,10 @@ impl Frames {
         let mut node = graph.producer(count);
         // Off a stack, in a loop in a loop: what was pushed.
         if is_off_for_good(op_of(graph, node)) {
-            let holder = holder_of(graph, *inputs_of(graph, node).first()?)?;
+            let holder = self.holder_of(graph, *inputs_of(graph, node).first()?)?;
             let pushes = graph.node_ids().filter_map(|node| {
                 let (handle, value) = keeps(graph, node)?;
-                (holder_of(graph, handle?) == Some(holder)).then_some(value)
+                (self.holder_of(graph, handle?) == Some(holder)).then_some(value)
             });
             let pushed: Vec<TensorId> = pushes.collect();
             let &[value] = &*pushed else { return None };
@@ -432,6 +483,39 @@ impl Frames {
         let (first, step) = counts_up(analysis, merge)?;
         (first == 0 && step == 1).then(|| self.own_times(analysis, frame, depth + 1))?
     }
+}
+
+/// For each op that asks for the TensorArray of a gradient, the first in the file that asks for the same: of the same TensorArray, under the same
+/// name.
+fn gradients(graph: &Graph) -> HashMap<NodeId, NodeId> {
+    let mut first: HashMap<(NodeId, &[u8]), NodeId> = HashMap::new();
+    let mut gradients = HashMap::new();
+    for node in graph.node_ids().filter(|&node| graph.op(node).name().starts_with("TensorArrayGrad")) {
+        let of = inputs_of(graph, node).first().and_then(|&handle| holder_of(graph, handle));
+        if let (Some(of), Some(source)) = (of, graph.attrs(node).string("source")) {
+            gradients.insert(node, *first.entry((of, source)).or_insert(node));
+        }
+    }
+    gradients
+}
+
+/// The ops of loops behind a `Switch` of their loop.
+fn bodies(analysis: &Analysis) -> HashSet<NodeId> {
+    let Analysis { graph, flow, .. } = analysis;
+    let mut bodies: HashSet<NodeId> = HashSet::new();
+    for &node in graph.topological() {
+        let frame = flow.frame(node);
+        let is_behind = |before: NodeId| {
+            before.index() < graph.len()
+                && !graph.is_back_edge(before, node)
+                && flow.frame(before) == frame
+                && (bodies.contains(&before) || graph.flow(before) == Some(Flow::Switch))
+        };
+        if frame != FrameId::TOP && graph.predecessors(node).any(is_behind) {
+            bodies.insert(node);
+        }
+    }
+    bodies
 }
 
 /// Where a loop's counter begins at least, and by how much it grows in each iteration.

@@ -274,9 +274,11 @@ impl<'a> Outline<'a> {
         OnHost::of(&self.accumulators, host_ops).accumulators().to_vec()
     }
 
-    /// What a step copies for accumulators that are on the host with these ops, beyond what it copies as it is: for each GPU.
-    pub fn traffic_of_accumulators(&self, host_ops: &[NodeId]) -> Vec<Traffic> {
-        OnHost::of(&self.accumulators, host_ops).traffic(self.analysis, &self.loops, &self.placement)
+    /// What a step copies for accumulators that a plan has on the host, beyond what it copies as it is and what the plan's swaps copy: for
+    /// each GPU.
+    pub fn traffic_of_accumulators(&self, draft: &Draft) -> Vec<Traffic> {
+        let on_host = OnHost::of(&self.accumulators, &draft.host_ops);
+        on_host.traffic(self.analysis, &self.loops, &self.placement, draft)
     }
 
     /// The graph and what is known of it.

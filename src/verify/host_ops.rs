@@ -1,9 +1,10 @@
 //! An op that went to the host computes nothing, and what must be where it is went along.
 //!
 //! Kernels of different devices may round differently, so what computes stays where it was. What keeps a value, assigns it or passes it
-//! on gives the same to the bit anywhere; so does what keeps the elements of a stack or a list, or leads its handle in and out of
-//! loops. A variable's handle, a reference to its buffer, and a stack's handle are of use only on their own device, and a list would be copied
-//! to another one as a whole; and TensorFlow places ops together that say so with `_class`, and fails where they cannot be.
+//! on gives the same to the bit anywhere; so does what keeps the elements of a stack or a list, parts a tensor into such, joins them
+//! again, or leads a handle in and out of loops. A variable's handle, a reference to its buffer, and a stack's handle are of use only on
+//! their own device, and a list would be copied to another one as a whole; and TensorFlow places ops together that say so with `_class`,
+//! and fails where they cannot be.
 //!
 //! Such an op has another device than before, and its old one as the attribute `_lms_device`. What had to be with it and stays (what
 //! makes a variable's initial value, say) names the same device as the other did, and its `_class` is called `_lms_class`. So is that of an op
@@ -31,7 +32,7 @@ const CLASS: &str = "_class";
 const CLASS_BEFORE: &str = "_lms_class";
 
 /// Ops that keep a value or the elements of a stack or a list, assign them, or pass them on.
-const COMPUTE_NOTHING: [&str; 27] = [
+const COMPUTE_NOTHING: [&str; 36] = [
     "Assign",
     "AssignVariableOp",
     "Const",
@@ -48,13 +49,22 @@ const COMPUTE_NOTHING: [&str; 27] = [
     "StackPushV2",
     "StackV2",
     "Switch",
+    "TensorListConcat",
+    "TensorListConcatV2",
     "TensorListElementShape",
+    "TensorListFromTensor",
+    "TensorListGather",
     "TensorListGetItem",
     "TensorListLength",
     "TensorListPopBack",
     "TensorListPushBack",
     "TensorListReserve",
+    "TensorListResize",
+    "TensorListScatter",
+    "TensorListScatterV2",
     "TensorListSetItem",
+    "TensorListSplit",
+    "TensorListStack",
     "VarHandleOp",
     "VarIsInitializedOp",
     "Variable",

@@ -43,7 +43,7 @@ enum Kind {
 
 /// How to run a kernel for this op; `None` where the CPU's cannot stand in for the GPU's.
 fn kind(op: &OpDef, kernel: &KernelDef) -> Option<Kind> {
-    let on_host = |dtype: i32| dtype == STRING || dtype == VARIANT;
+    let is_object = |dtype: i32| dtype == STRING || dtype == VARIANT;
     let state = |arg: &ArgDef| arg.is_ref || arg.dtype == RESOURCE;
     // What is done with a list of tensors is done with each of its tensors, which lie in device memory: the CPU's kernel makes the new
     // ones there too. (The ops that make and change lists have kernels for any device.)
@@ -52,8 +52,8 @@ fn kind(op: &OpDef, kernel: &KernelDef) -> Option<Kind> {
         return Some(Kind::Native);
     }
     // Strings and variants do not survive a copy of their bytes; functions would run in the wrong place.
-    if op.input_arg.iter().chain(&op.output_arg).any(|arg| on_host(arg.dtype))
-        || kernel.constraint.iter().flat_map(|c| c.types()).any(|&t| on_host(t) || t == RESOURCE)
+    if op.input_arg.iter().chain(&op.output_arg).any(|arg| is_object(arg.dtype))
+        || kernel.constraint.iter().flat_map(|c| c.types()).any(|&t| is_object(t) || t == RESOURCE)
         || op.attr.iter().any(|attr| attr.kind == "func" || attr.kind == "list(func)")
     {
         return None;
@@ -68,10 +68,35 @@ fn kind(op: &OpDef, kernel: &KernelDef) -> Option<Kind> {
     Some(Kind::Eager)
 }
 
+/// An op, a label and types.
+type Key = (String, String, BTreeSet<(String, Vec<i32>)>);
+
 /// What two kernels may not have in common.
-fn key(kernel: &KernelDef) -> (String, String, BTreeSet<(String, Vec<i32>)>) {
+fn key(kernel: &KernelDef) -> Key {
     let types = kernel.constraint.iter().map(|c| (c.name.clone(), c.types().to_vec())).collect();
     (kernel.op.clone(), kernel.label.clone(), types)
+}
+
+/// Which kernels the device has without us.
+#[derive(Default)]
+struct Taken {
+    own: HashSet<Key>,
+    /// Of those for any device, which arguments lie in host memory. TensorFlow takes one only if the device has none of its own.
+    of_any_device: HashMap<Key, BTreeSet<String>>,
+}
+
+impl Taken {
+    /// Whether the device has a kernel that keeps all arguments in the same memory as this one. `Unique` is in a GPU's memory there, and
+    /// in the host's with the kernel for any device.
+    fn has(&self, kernel: &KernelDef) -> bool {
+        let key = key(kernel);
+        self.own.contains(&key) || self.of_any_device.get(&key).is_some_and(|args| *args == on_host(kernel))
+    }
+}
+
+/// The arguments that a kernel has in host memory.
+fn on_host(kernel: &KernelDef) -> BTreeSet<String> {
+    kernel.host_memory_arg.iter().cloned().collect()
 }
 
 fn decode(bytes: &[u8]) -> Result<Vec<KernelDef>, Fault> {
@@ -123,11 +148,13 @@ pub extern "C" fn TF_InitKernel() {
             let buffer = (api().get_all_registered_kernels)(status.as_ptr());
             take_buffer(buffer)
         })?;
-        let (mut taken, mut on_cpu) = (HashSet::new(), HashSet::new());
+        let (mut taken, mut on_cpu) = (Taken::default(), HashSet::new());
         for kernel in &registered {
             let device = kernel.device_type.as_bytes();
-            if device == device_type.to_bytes() || device == b"DEFAULT" {
-                taken.insert(key(kernel));
+            if device == device_type.to_bytes() {
+                taken.own.insert(key(kernel));
+            } else if device == b"DEFAULT" {
+                taken.of_any_device.insert(key(kernel), on_host(kernel));
             } else if device == b"CPU" {
                 on_cpu.insert(kernel.op.as_str());
             }
@@ -136,10 +163,7 @@ pub extern "C" fn TF_InitKernel() {
         for kernel in gpu_kernels()? {
             let Some(op) = ops().get(&kernel.op) else { continue };
             // A label asks for one of several kernels for the same op and types; the CPU's have no such choice.
-            if !kernel.label.is_empty()
-                || !on_cpu.contains(kernel.op.as_str())
-                || taken.contains(&key(&kernel))
-            {
+            if !kernel.label.is_empty() || !on_cpu.contains(kernel.op.as_str()) || taken.has(&kernel) {
                 continue;
             }
             let Some(kind) = kind(op, &kernel) else { continue };
@@ -151,7 +175,7 @@ pub extern "C" fn TF_InitKernel() {
                 Kind::Eager => eager += 1,
                 Kind::Native => native += 1,
             }
-            taken.insert(key(&kernel));
+            taken.own.insert(key(&kernel));
         }
         if machine.settings.verbose {
             let device_type = device_type.to_string_lossy();
@@ -192,6 +216,25 @@ mod tests {
         {
             assert!(has(name), "{name}");
         }
+    }
+
+    #[test]
+    fn a_kernel_for_any_device_is_replaced_if_it_keeps_arguments_elsewhere() {
+        let of = |op: &str, on_host: &[&str]| KernelDef {
+            op: op.into(),
+            host_memory_arg: on_host.iter().map(|arg| arg.to_string()).collect(),
+            ..KernelDef::default()
+        };
+        let mut taken = Taken::default();
+        for kernel in [of("Unique", &["x", "y", "idx"]), of("Shape", &["output"]), of("Identity", &[])] {
+            taken.of_any_device.insert(key(&kernel), on_host(&kernel));
+        }
+        taken.own.insert(key(&of("Stack", &[])));
+        assert!(!taken.has(&of("Unique", &[])));
+        assert!(taken.has(&of("Shape", &["output"])));
+        assert!(taken.has(&of("Identity", &[])));
+        assert!(taken.has(&of("Stack", &["handle"])), "two of a device's own may not be told apart by that");
+        assert!(!taken.has(&of("Relu", &[])));
     }
 
     #[test]

@@ -328,7 +328,7 @@ fn copied_by_loops(runs: &[Analysis], placement: &Placement, draft: &Draft) -> (
     let mut unknown = 0;
     for run in runs {
         match Outline::new(run, placement, |_| OpCost::default()) {
-            Ok(outline) => copied.extend(outline.traffic_of_accumulators(&draft.host_ops)),
+            Ok(outline) => copied.extend(outline.traffic_of_accumulators(draft)),
             Err(_) => {
                 let begun = |&&node: &&NodeId| begins_accumulator(run.graph, node);
                 unknown += draft.host_ops.iter().filter(begun).count();

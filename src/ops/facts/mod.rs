@@ -99,9 +99,13 @@ pub enum Fact {
     GivesElement,
     /// The list that it gives out is the one that it got, changed.
     SameList,
-    /// All that it does is to begin a stack or a list, to keep an element in it, or to hand one on as it was kept.
+    /// All that it does is to begin a stack or a list, to keep an element in it, or to hand elements on as they were kept: one, or several
+    /// joined. So it gives the same bits wherever it runs.
     KeepsElements,
 
+    /// TensorFlow's executor takes it for cheap on the host too (`OpKernel::IsExpensive`), and so runs it before it hands anything to
+    /// another thread.
+    Cheap,
     /// What it computes, unless memory alone decides how long it takes.
     Work(WorkKind),
     /// What it moves, if that is not each input and each output once.

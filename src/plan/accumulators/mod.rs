@@ -16,7 +16,7 @@ use crate::graph::{FrameId, Graph, NodeId, TensorId, Use};
 use crate::ops::{Fact, Flow, OpInfo};
 use crate::order::{Place, Placement};
 
-/// A stack or a list that a loop adds to.
+/// A stack or a list that a loop adds to or takes off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accumulator {
     /// The op that begins it.
@@ -24,9 +24,9 @@ pub struct Accumulator {
     /// The ops that go to the host together, in the order of the file: those that begin it, add to it and take off, and those that lead
     /// its handle in and out of loops.
     pub ops: Vec<NodeId>,
-    /// What ops on a GPU add in each iteration.
+    /// What ops on a GPU add in each iteration, or part into its elements.
     pub added: Vec<TensorId>,
-    /// What is taken off it.
+    /// What is taken off it: elements, or several that were joined.
     pub taken: Vec<TensorId>,
 }
 
@@ -37,7 +37,7 @@ impl Accumulator {
     }
 }
 
-/// Whether all that an op does is to keep the elements of an accumulator, or to hand them or its handle on.
+/// Whether all that an op does is to keep the elements of an accumulator, or to hand them, apart or joined, or its handle on.
 pub fn keeps_elements(op: &OpInfo) -> bool {
     let leads = matches!(
         op.facts().flow(),
@@ -48,7 +48,7 @@ pub fn keeps_elements(op: &OpInfo) -> bool {
 
 /// All accumulators of a step's loops that are on a GPU and can be on the host, in the order of the file.
 ///
-/// One stays if an op works on it that computes something, as `TensorListStack` joins elements, or if it is a part of another one.
+/// One stays if an op works on it that computes something, as `AddN` adds up the elements of lists, or if it is a part of another one.
 pub fn accumulators(analysis: &Analysis, placement: &Placement) -> Vec<Accumulator> {
     let graph = analysis.graph;
     let begins = |&node: &NodeId| analysis.step.contains(node) && begins_accumulator(graph, node);
@@ -81,10 +81,13 @@ impl Finder<'_> {
         let mut next = 0;
         while let Some(&node) = found.ops.get(next) {
             next += 1;
-            if let Some(slot) = graph.op(node).facts().adds() {
+            let facts = graph.op(node).facts();
+            let parted = facts.has(Fact::MakesList).then_some(0);
+            if let Some(slot) = facts.adds().or(parted) {
                 let value = *graph.data_inputs(node).get(slot)?;
                 let is_on_gpu = matches!(self.placement.output(value), Place::Gpu(_));
-                if flow.frame(node) == FrameId::TOP || !is_on_gpu {
+                let is_in_loop = flow.frame(node) != FrameId::TOP;
+                if !is_on_gpu || !(is_in_loop || parted.is_some()) {
                     return None;
                 }
                 found.added.push(value);
@@ -99,8 +102,10 @@ impl Finder<'_> {
                             found.ops.push(reader.node);
                         }
                     }
-                } else if graph.op(node).facts().has(Fact::GivesElement) {
-                    found.taken.push(tensor);
+                } else if facts.has(Fact::TakesOff) {
+                    if matches!(self.placement.output(tensor), Place::Gpu(_)) {
+                        found.taken.push(tensor);
+                    }
                 } else if self.is_read_on_gpu(tensor) {
                     // What was added is handed on too, or which of its inputs a `Merge` took.
                     return None;

@@ -14,12 +14,17 @@ fn node(name: &str, op: &str, inputs: &str, fields: &str) -> String {
         "Enter" => {
             "attr { key: 'frame_name' value { s: 'loop' } } attr { key: 'T' value { type: DT_VARIANT } }"
         }
-        "EmptyTensorList" | "TensorListPushBack" | "TensorListPopBack" | "TensorListStack" => {
+        "EmptyTensorList"
+        | "TensorListPushBack"
+        | "TensorListPopBack"
+        | "TensorListStack"
+        | "TensorListFromTensor"
+        | "TensorListGetItem" => {
             "attr { key: 'element_dtype' value { type: DT_FLOAT } } attr { key: 'shape_type' value { type: DT_INT32 } }"
         }
         "Const" => "attr { key: 'dtype' value { type: DT_INT32 } }",
         "Placeholder" => "attr { key: 'dtype' value { type: DT_FLOAT } }",
-        "Merge" | "NextIteration" | "Exit" => {
+        "Merge" | "NextIteration" | "Exit" | "AddN" => {
             "attr { key: 'T' value { type: DT_VARIANT } } attr { key: 'N' value { i: 2 } }"
         }
         _ => "attr { key: 'T' value { type: DT_FLOAT } }",
@@ -75,8 +80,34 @@ fn a_list_goes_with_all_that_leads_it_through_the_loop() {
 }
 
 #[test]
+fn what_is_joined_behind_the_loop_comes_back_joined() {
+    let [[ops, added, taken]] = &found(&looped("TensorListStack"))[..] else { panic!("one list") };
+    assert_eq!(ops, &["list", "enter", "merge", "push", "next", "exit", "read"]);
+    assert_eq!((&added[..], &taken[..]), (&["made:0".to_string()][..], &["read:0".to_string()][..]));
+}
+
+#[test]
+fn what_is_parted_before_the_loop_leaves_as_a_whole() {
+    let enter = "attr { key: 'frame_name' value { s: 'loop' } }";
+    let text = [
+        node("x", "Placeholder", "", ""),
+        node("shape", "Const", "", ""),
+        node("made", "Tanh", "x", ""),
+        node("list", "TensorListFromTensor", "made shape", ""),
+        node("enter", "Enter", "list", ""),
+        format!(
+            "node {{ name: 'at' op: 'Enter' input: 'shape' {enter} attr {{ key: 'T' value {{ type: DT_INT32 }} }} }}\n"
+        ),
+        node("read", "TensorListGetItem", "enter at at", ""),
+    ];
+    let [[ops, added, taken]] = &found(&text.concat())[..] else { panic!("one list") };
+    assert_eq!(ops, &["list", "enter", "read"]);
+    assert_eq!((&added[..], &taken[..]), (&["made:0".to_string()][..], &["read:0".to_string()][..]));
+}
+
+#[test]
 fn one_stays_that_something_is_computed_of() {
-    assert!(found(&looped("TensorListStack")).is_empty());
+    assert!(found(&looped("AddN")).is_empty());
     // On the host it is already.
     let on_host = looped("TensorListPopBack").replace("op: 'Tanh'", "op: 'Tanh' device: '/device:CPU:0'");
     assert!(found(&on_host).is_empty());

@@ -115,7 +115,11 @@ fn who_must_be_with_it_is_freed_and_stays_where_it_was() {
     refuses(&elsewhere, &rewritten, ViolationKind::HostOp, "random");
 }
 
-/// A list that is begun where something else is, an element that is put into it, and taken off.
+/// The ops on lists of [`list`].
+const KEPT: [&str; 6] = ["l", "p", "q", "s", "f", "g"];
+
+/// A list that is begun where something else is, an element that is put into it, and taken off; and one of the parts of what the elements of
+/// the first are when they are joined.
 fn list() -> Build {
     let mut build = Build::of(&[
         ("x", "Placeholder", ""),
@@ -126,18 +130,23 @@ fn list() -> Build {
         ("p", "TensorListPushBack", "l a"),
         ("q", "TensorListPopBack", "p shape"),
         ("y", "Relu", "q:1"),
+        ("s", "TensorListStack", "p shape"),
+        ("z", "Relu", "s"),
+        ("f", "TensorListFromTensor", "z shape"),
+        ("g", "TensorListGetItem", "f most shape"),
+        ("w", "Relu", "g"),
     ]);
-    for name in ["l", "p", "q"] {
+    for name in KEPT {
         build.attr(name, "element_dtype", Value::Type(DataType::FLOAT.number()));
     }
     build.attr("l", "_class", colocated("a"));
     build
 }
 
-/// [`list`] with the list on the host.
+/// [`list`] with the lists on the host.
 fn list_on_host() -> Build {
     let mut build = list();
-    for name in ["l", "p", "q"] {
+    for name in KEPT {
         build.device(name, HOST).attr(name, "_lms_device", text(""));
     }
     leave(&mut build, "l");
@@ -146,12 +155,28 @@ fn list_on_host() -> Build {
 
 #[test]
 fn a_list_goes_with_all_that_works_on_it() {
-    assert_eq!(accepts(&list(), &list_on_host()).host_ops, 3);
-    for name in ["l", "p", "q"] {
+    assert_eq!(accepts(&list(), &list_on_host()).host_ops, 6);
+    for name in KEPT {
         let mut build = list_on_host();
         build.device(name, "").get(name).attr.remove("_lms_device");
         refuses(&list(), &build, ViolationKind::HostOp, name);
     }
+}
+
+#[test]
+fn what_adds_up_lists_stays() {
+    let mut before = Build::of(&[
+        ("shape", "Const", ""),
+        ("most", "Const", ""),
+        ("l", "EmptyTensorList", "shape most"),
+        ("z", "AddN", "l"),
+    ]);
+    before.attr("z", "T", Value::Type(DataType::VARIANT.number()));
+    let mut after = before.clone();
+    for name in ["l", "z"] {
+        after.device(name, HOST).attr(name, "_lms_device", text(""));
+    }
+    refuses(&before, &after, ViolationKind::HostOp, "z");
 }
 
 #[test]
