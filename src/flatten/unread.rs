@@ -342,6 +342,11 @@ impl<'g> Graph<'g> {
     fn encoded(&self, model: &Model) -> Vec<u8> {
         let graph = model.graph_def();
         let mut encoded = Vec::with_capacity(graph.len());
+        // Behind their switches: the end of the graph is for what the function returns.
+        let mut added: HashMap<usize, Vec<&(u32, u32, String)>> = HashMap::new();
+        for one in &self.added {
+            added.entry(one.0 as usize).or_default().push(one);
+        }
         let mut next = 0;
         for part in Fields::of(graph).flatten() {
             let node = next;
@@ -353,9 +358,11 @@ impl<'g> Graph<'g> {
             } else {
                 put_node(&self.node(node), &mut encoded);
             }
-        }
-        for (switch, output, name) in &self.added {
-            put_node(&self.added_node(*switch, *output, name).encode_to_vec(), &mut encoded);
+            if part.number == field::GRAPH_NODE {
+                for (switch, output, name) in added.remove(&node).into_iter().flatten() {
+                    put_node(&self.added_node(*switch, *output, name).encode_to_vec(), &mut encoded);
+                }
+            }
         }
         encoded
     }
