@@ -4,7 +4,7 @@
     scripts/tf2_table.py --bin target/release                            # all models; some minutes
     scripts/tf2_table.py --bin target/release --only googlenet gpt
     scripts/tf2_table.py --bin target/release --write docs/accuracy.md   # with --only, the other rows stay as they are
-    scripts/tf2_table.py --bin target/release --forms --write docs/accuracy.md   # only what is predicted of both forms
+    scripts/tf2_table.py --bin target/release --forms --write docs/accuracy.md   # both forms' peaks, as predicted and as measured
 
 Each model is exported twice, as a SavedModel whose signature trains and as a graph of version 1, by export_models.py with the Python that
 runs this script. Both are predicted; the SavedModel is trained as it is and rewritten for a part of its peak, with exact memory, and
@@ -70,9 +70,11 @@ def export(flags, output, target):
 
 
 def forms(args):
-    """A row for each model that has both forms: what is predicted of the peak, what of it is beside variables and constants, and of a step with a plan.
+    """A row for each model that has both forms: peaks as predicted and as measured, what of them is beside variables and constants, and steps
+    with a plan.
 
-    The plans are for what persists and a part of what the step adds, which is about as scarce for both.
+    The plans are for what persists and a part of what the step adds, which is about as scarce for both. What others only wait for a
+    function does not compute, and a session of lms-train does; so neither form has such gradients.
     """
     for name in args.only:
         if name.startswith("keras") or name == "resnet50":
@@ -81,26 +83,34 @@ def forms(args):
         # What was written for TensorFlow 2 has another optimizer.
         wrapped = " --wrapped" if name == "mnist_cnn" else ""
         args.environment = {"SOFTGPU_DEVICES": "2"} if "--towers" in MODELS[name] else {}
-        peaks, added, steps = [], [], []
+        threads = ["--threads", "2" if "--towers" in MODELS[name] else "1"]
+        peaks, added, found, steps = [], [], [], []
         with tempfile.TemporaryDirectory() as folder:
             for path, target in [("v1.meta", "-o"), ("tf2", "--tf2-saved-model")]:
                 model = pathlib.Path(folder) / path
-                export(MODELS[name] + (wrapped if target != "-o" else ""), model, target)
+                export(f"{MODELS[name]} --ungated{wrapped if target != '-o' else ''}", model, target)
                 report, error = tool(args, "lms-tune", model, "--gpu-mem", "16GiB", "--device-profile", "soft")
                 if error:
                     raise SystemExit(f"{name}: {error}")
+                trained, error = tool(args, "lms-train", model, *feeds(model), *threads, "--exact-memory", "--steps", "2")
+                if error:
+                    raise SystemExit(f"{name}: {error}")
                 persistent = report["devices"][0]["persistent_bytes"]
-                peaks.append(report["peak_before"])
-                memory = persistent + int((peaks[-1] - persistent) * args.part)
+                peaks += [report["devices"][0]["peak_before"], first_peak(trained)]
+                memory = persistent + int((peaks[-2] - persistent) * args.part)
                 # What a function is given lies on the GPU from its beginning to its end; a session copies it when it is needed.
                 given = given_bytes(model) if target != "-o" else 0
-                added.append(peaks[-1] - persistent + given)
+                added.append(peaks[-2] - persistent + given)
+                found.append(peaks[-1] - persistent + given)
                 flags = ["--gpu-mem", str(memory), "--memory-ratio", "1", "--device-profile", "soft"]
                 planned, error = tool(args, "lms-tune", model, *flags)
                 has_plan = not error and planned["verdict"] != "does_not_fit"
                 steps.append(f"{planned['step_seconds_after'] / planned['step_seconds_before']:.2f}x" if has_plan else "no plan")
         cells = [f"{bytes / MIB:.2f}" for bytes in [*peaks, *added, given]]
-        yield f"| {name} | {' | '.join(cells)} | {(added[1] / added[0] - 1) * 100:+.1f}% | {' | '.join(steps)} |\n"
+        differences = [f"{(function / graph - 1) * 100:+.1f}%" for graph, function in (added, found)]
+        line = f"| {name} | {' | '.join([*cells, *differences, *steps])} |\n"
+        print(line, end="", flush=True)
+        yield line
 
 
 def given_bytes(model):
@@ -193,6 +203,12 @@ def peak_of(trained):
     return max([gpu["peak_bytes"] for gpu in trained.get("gpus", [])], default=trained["memory"]["peak_bytes"])
 
 
+def first_peak(trained):
+    """The most bytes on the first GPU."""
+    gpus = trained.get("gpus")
+    return gpus[0]["peak_bytes"] if gpus else trained["memory"]["peak_bytes"]
+
+
 def measured(predicted, model, graph, plain):
     peak = peak_of(plain)
     return [
@@ -208,8 +224,8 @@ HEAD = """| model | graph of version 1, predicted | function, predicted | measur
 """
 
 
-FORMS_HEAD = """| model | version 1, peak | function, peak | version 1, above what is kept | function, above what is kept | of that arguments | difference | version 1, step | function, step |
-|---|--:|--:|--:|--:|--:|--:|--:|--:|
+FORMS_HEAD = """| model | version 1, peak | measured | function, peak | measured | version 1, above what is kept | function, above what is kept | of that arguments | difference | measured | version 1, step | function, step |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
 """
 
 
@@ -226,12 +242,12 @@ def main():
     parser.add_argument("--part", type=float, default=0.7, help="the part of the peak that plans are made for")
     parser.add_argument("--steps", type=int, default=20, help="steps after which all variables are compared")
     parser.add_argument("--write", help="the page with the table's place")
-    parser.add_argument("--forms", action="store_true", help="only predict both forms of each, and compare these")
+    parser.add_argument("--forms", action="store_true", help="only compare the peaks of both forms of each, and predict plans for them")
     args = parser.parse_args()
     if args.forms:
-        text = FORMS_HEAD + "".join(forms(args))
-        print(text, end="")
+        lines = {line.split("|")[1].strip(): line for line in forms(args)}
         if args.write:
+            text = FORMS_HEAD + "".join(with_others(args.write, lines, part="forms"))
             pages.write(args.write, "tf2_table.py", text, "forms")
         return
     lines = []

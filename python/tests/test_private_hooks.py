@@ -140,11 +140,5 @@ def test_graphs_are_imported_as_tensorflow_does_it():
         private_hooks.import_into(graph, tf.compat.v1.GraphDef(node=[{"name": "e", "op": "NoOp", "input": ["^nobody"]}]), {})
 
 
-def test_what_may_be_left_out():
-    assert all(map(private_hooks.may_be_left_out, ["MatMul", "Const", "PreventGradient", "StatelessRandomUniformV2"]))
-    told = ["AssignVariableOp", "ReadVariableOp", "RandomUniform", "Switch", "Placeholder", "Assert", "Assign", "NobodyKnowsThis"]
-    assert not any(map(private_hooks.may_be_left_out, told))
-
-
 def test_memory_of_gpus_is_asked_for():
     assert private_hooks.gpu_memory_limits() == []

@@ -88,8 +88,6 @@ def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False) -> Flat:
     if kept:
         raise CannotRewrite(_why(*kept[0]))
     graph_def = tf.compat.v1.GraphDef.FromString(content)
-    _bypass_identities(graph_def)
-    _stop_unread(graph_def, {*inputs, *outputs, train_op})
     by_name = {node.name: node for node in graph_def.node}
     for name in inputs:
         by_name[name].attr.pop(ON_GPU, None)
@@ -174,70 +172,6 @@ class _Handles:
 
 def _local(device: str) -> str:
     return device[device.index("/device:") :] if "/device:" in device else ""
-
-
-def _bypass_identities(graph_def: Any) -> None:
-    """Takes out ops that pass several tensors on, as TensorFlow's optimizer does before it runs a step.
-
-    Custom gradients and optimizers leave them. They would have all of the tensors wait for the last one, and stay in memory meanwhile.
-    """
-    passed = {node.name: list(node.input) for node in graph_def.node if node.op == "IdentityN"}
-
-    def source(name: str) -> str:
-        while name.split(":", maxsplit=1)[0] in passed:
-            node, _, output = name.partition(":")
-            name = passed[node][int(output or 0)]
-        return name
-
-    def read(name: str) -> list[str]:
-        if not name.startswith("^"):
-            return [source(name)]
-        if name[1:] not in passed:
-            return [name]
-        # Whoever waited for it waits for what it waited for.
-        return [one for behind in passed[name[1:]] for one in read(behind if behind.startswith("^") else "^" + behind.split(":")[0])]
-
-    waits = {name: [one for one in inputs if one.startswith("^")] for name, inputs in passed.items()}
-    remaining = [node for node in graph_def.node if node.name not in passed]
-    for node in remaining:
-        if not any(name.lstrip("^").split(":")[0] in passed for name in node.input):
-            continue
-        added = [one for name in node.input for one in waits.get(name.split(":")[0], [])]
-        data = [one for name in node.input if not name.startswith("^") for one in read(name)]
-        controls = [one for name in [*(name for name in node.input if name.startswith("^")), *added] for one in read(name)]
-        del node.input[:]
-        node.input.extend(data + list(dict.fromkeys(controls)))
-    del graph_def.node[:]
-    graph_def.node.extend(remaining)
-
-
-def _stop_unread(graph_def: Any, kept: set[str]) -> None:
-    """Makes ops that others only wait for ops that do nothing, as TensorFlow's optimizer does before it runs a step.
-
-    The gradients of version 1 wait for each other, also for those that nobody reads. What is not computed takes no memory, and what is
-    not read need not come back from the host.
-    """
-    nodes = {node.name: node for node in graph_def.node}
-    readers = dict.fromkeys(nodes, 0)
-    for node in graph_def.node:
-        for name in node.input:
-            if not name.startswith("^"):
-                readers[name.split(":", maxsplit=1)[0]] += 1
-    unread = [node for node in graph_def.node if not readers[node.name]]
-    while unread:
-        node = unread.pop()
-        if node.name in kept or node.op == "NoOp" or not private_hooks.may_be_left_out(node.op):
-            continue
-        sources = [name.split(":", maxsplit=1)[0] for name in node.input if not name.startswith("^")]
-        waits = [*(f"^{name}" for name in sources), *(name for name in node.input if name.startswith("^"))]
-        node.op = "NoOp"
-        node.attr.clear()
-        del node.input[:]
-        node.input.extend(dict.fromkeys(waits))
-        for name in sources:
-            readers[name] -= 1
-            if not readers[name]:
-                unread.append(nodes[name])
 
 
 def keep_colocations(node: Any, names: Any) -> None:

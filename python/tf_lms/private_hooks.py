@@ -190,22 +190,6 @@ def add_nodes(graph: Any, graph_def: Any, input_map: Mapping[str, Any]) -> None:
         importer._import_graph_def_internal(graph_def, input_map=dict(input_map), name="", validate_colocation_constraints=False)
 
 
-#: Ops without an effect that TensorFlow's optimizer runs all the same, or that lead through loops and branches.
-_ALWAYS_RUN = {"Assert", "CheckNumerics", "ControlTrigger", "Placeholder", "LoopCond"} | {
-    f"{kind}{op}" for kind in ("", "Ref") for op in ("Enter", "Exit", "Merge", "NextIteration", "Switch")
-}
-
-
-@functools.cache
-def may_be_left_out(op: str) -> bool:
-    """Whether TensorFlow's dependency optimizer leaves out what an op computes where nobody reads it, though others wait for it."""
-    from tensorflow.python.framework import op_def_registry
-
-    known = op_def_registry.get(op)
-    changes = known is None or known.is_stateful or any(argument.is_ref for argument in known.input_arg)
-    return not changes and op not in _ALWAYS_RUN
-
-
 def new_function_graph(name: str) -> Any:
     """An empty graph of a function."""
     from tensorflow.python.framework import func_graph

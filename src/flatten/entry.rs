@@ -90,6 +90,15 @@ fn callee(attr: Option<AttrValue>) -> Option<String> {
     }
 }
 
+/// The names of a model's functions that update variables, themselves or by what they call.
+///
+/// # Errors
+///
+/// If the function library is damaged.
+pub fn updating_functions(model: &Model) -> Result<BTreeSet<String>, FlattenError> {
+    Ok(updating(model, &model.functions()?))
+}
+
 /// The functions that update variables, themselves or by what they call.
 pub(super) fn updating(model: &Model, functions: &[Function]) -> BTreeSet<String> {
     let names: HashSet<&str> = functions.iter().map(|function| function.signature.name.as_str()).collect();

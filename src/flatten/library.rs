@@ -442,7 +442,7 @@ pub(super) fn is_update(op: &str) -> bool {
 }
 
 /// The functions that an undecoded `AttrValue` names.
-pub(super) fn functions_in(value: &[u8]) -> Vec<String> {
+pub fn functions_in(value: &[u8]) -> Vec<String> {
     const LIST: u32 = 1;
     const FUNCTION: u32 = 10;
     const FUNCTION_IN_LIST: u32 = 9;

@@ -22,6 +22,8 @@
 //!
 //! An `If` or `Case` that TensorFlow makes branches of becomes branches here too (see `branches`), and a `While` a loop (see `loops`).
 //!
+//! An op without an effect that nobody reads is a `NoOp` that waits for what it read, as Grappler has it (see `unread`).
+//!
 //! A call of a function that is marked `_noinline` or `_XlaMustCompile` stays one op: [`Flat::kept`].
 
 mod arguments;
@@ -35,11 +37,13 @@ mod expand;
 mod library;
 mod loops;
 mod parts;
+mod unread;
 mod write_back;
 
 pub use called::{find_call, loss_of, signature_of, tensor_of};
-pub use entry::{Entry, find_entry};
+pub use entry::{Entry, find_entry, updating_functions};
 pub use error::FlattenError;
+pub use library::functions_in;
 pub use parts::KeptCall;
 pub use write_back::{ORIGINAL_PREFIX, original_functions, restored, write_back, write_over};
 
@@ -70,14 +74,34 @@ pub struct Flat {
     pub calls: usize,
     /// The calls that stay one op.
     pub kept: Vec<KeptCall>,
+    /// Whether it is not all of the function: what nobody reads is left out, and tensors are handed on by no op.
+    pub is_trimmed: bool,
 }
 
-/// Makes a function of a model flat. `registry` must know the functions of the model as ops.
+/// Makes a function of a model flat, without what nobody reads: as a step runs it. `registry` must know the functions of the model as ops.
 ///
 /// # Errors
 ///
 /// If the function cannot be made flat: see [`FlattenError`].
 pub fn flatten(model: &Model, registry: &OpRegistry, function: &str) -> Result<Flat, FlattenError> {
+    let flat = flatten_whole(model, registry, function)?;
+    let ends = flat.arguments.iter().chain(&flat.returns).map(|(node, _)| node.as_str());
+    let kept = ends.chain([flat.train_step.as_str()]).collect();
+    match unread::without_unread(&flat.model, registry, &kept, function)? {
+        None => Ok(flat),
+        Some(content) => {
+            let model = Model::from_bytes(model.name(), content, &ReadOptions::default())?;
+            Ok(Flat { model, is_trimmed: true, ..flat })
+        }
+    }
+}
+
+/// Makes a function of a model flat, with all that it has.
+///
+/// # Errors
+///
+/// As [`flatten`].
+pub fn flatten_whole(model: &Model, registry: &OpRegistry, function: &str) -> Result<Flat, FlattenError> {
     let functions = model.functions()?;
     let mut library = Library::new(model, &functions, registry);
     let root = library.find(function).ok_or_else(|| FlattenError::NoFunction {
@@ -117,6 +141,7 @@ pub fn flatten(model: &Model, registry: &OpRegistry, function: &str) -> Result<F
         train_step: train_step_name,
         calls,
         kept,
+        is_trimmed: false,
     })
 }
 

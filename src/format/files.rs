@@ -179,7 +179,8 @@ fn write_directory(path: &Path, content: &Rope, source: &Path) -> Result<Written
     let failed = write_error(path);
     let graph_file =
         graph_file(source).ok_or_else(|| FormatError::NoSavedModel { name: source.display().to_string() })?;
-    let dropped_fingerprint = source.join(FINGERPRINT).is_file();
+    let is_changed = || !is_content(&graph_file, content);
+    let dropped_fingerprint = source.join(FINGERPRINT).is_file() && is_changed();
     let written = Written { dropped_fingerprint };
     if path.exists() && fs::canonicalize(path).ok() == fs::canonicalize(source).ok() {
         put_file(&graph_file, |file| content.write_to(file))?;
@@ -204,7 +205,8 @@ fn write_directory(path: &Path, content: &Rope, source: &Path) -> Result<Written
         .permissions(fs::Permissions::from_mode(0o777))
         .tempdir_in(parent(path))
         .map_err(&failed)?;
-    let skipped = [graph_file.clone(), source.join(FINGERPRINT)];
+    let mut skipped = vec![graph_file.clone()];
+    skipped.extend(dropped_fingerprint.then(|| source.join(FINGERPRINT)));
     copy_directory(source, staged.path(), &skipped).map_err(&failed)?;
     let file_name = graph_file.file_name().unwrap_or_default();
     let mut file = fs::File::create(staged.path().join(file_name)).map_err(&failed)?;
@@ -215,6 +217,12 @@ fn write_directory(path: &Path, content: &Rope, source: &Path) -> Result<Written
     }
     fs::rename(staged.keep(), path).map_err(&failed)?;
     Ok(written)
+}
+
+/// Whether a file has this content.
+fn is_content(path: &Path, content: &Rope) -> bool {
+    let is_as_long = fs::metadata(path).is_ok_and(|known| known.len() == content.len());
+    is_as_long && fs::read(path).is_ok_and(|known| known == content.to_vec())
 }
 
 fn copy_directory(from: &Path, to: &Path, skipped: &[PathBuf]) -> io::Result<()> {

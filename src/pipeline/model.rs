@@ -5,7 +5,9 @@ use std::path::Path;
 
 use super::error::OfFile;
 use super::{AnalysisOptions, Error, Rewritten};
-use crate::flatten::{Entry, Flat, find_entry, flatten, restored, write_back, write_over};
+use crate::flatten::{
+    Entry, Flat, find_entry, flatten, functions_in, restored, updating_functions, write_back, write_over,
+};
 use crate::format::{self, Edits, Encoding, Model as File, Source, collected_ops, collected_variables};
 use crate::graph::{Graph, NodeId};
 use crate::ops::OpRegistry;
@@ -215,6 +217,19 @@ impl Model {
             |node: &NodeId| analysis.step.contains(*node) && functions.contains(graph.op(*node).name());
         let called: Vec<NodeId> = graph.node_ids().filter(by_name).collect();
         analysis.calls.extend(called);
+        // Data sets run their functions on the host, and when they want to; but one may have the whole step in it.
+        let training = updating_functions(&self.file).of(self.name())?;
+        if !training.is_empty() {
+            let nodes = self.analysed().nodes();
+            let known: HashSet<NodeId> = analysis.calls.iter().copied().collect();
+            let trains = |node: &NodeId| {
+                let mut attrs = nodes.attrs(node.index());
+                attrs.any(|(_, value)| functions_in(value).iter().any(|function| training.contains(function)))
+            };
+            let all = graph.node_ids().filter(|&node| analysis.step.contains(node) && !known.contains(&node));
+            let found: Vec<NodeId> = all.filter(|node| node.index() < nodes.len() && trains(node)).collect();
+            analysis.calls.extend(found);
+        }
         analysis.function = self.flat.as_ref().map(|flat| flat.function.clone());
         if !analysis.sizes.unknown().is_empty() {
             let growths = growths(&analysis);
@@ -332,6 +347,21 @@ impl Model {
         let content = self.file.edited(&edits, encoding)?.to_vec();
         let file = File::from_bytes(self.name(), content, &self.read_options)?;
         Ok(Rewritten { original: self, file, control_edges: rewritten.control_edges })
+    }
+
+    /// The file's graph, with the training step as it is predicted and planned for where it is a function: without what nobody reads, as
+    /// Grappler has it for whoever calls the function from Python.
+    ///
+    /// # Errors
+    ///
+    /// If the function cannot be written back.
+    pub fn graph_def_as_run(&self) -> Result<Vec<u8>, Error> {
+        let Some(flat) = self.flat.as_ref().filter(|flat| flat.is_trimmed) else {
+            return Ok(self.file.graph_def().to_vec());
+        };
+        let edits = write_over(&self.file, flat, &flat.model, &self.registry).of(self.name())?;
+        let content = self.file.edited(&edits, Encoding::Binary)?.to_vec();
+        Ok(File::from_bytes(self.name(), content, &self.read_options)?.graph_def().to_vec())
     }
 
     /// What takes all that was added to a rewritten model out again: see [`File::edited`].

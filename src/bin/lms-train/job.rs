@@ -125,7 +125,9 @@ impl Job {
         if let Some(called) = &called {
             feeds.0 = called.renamed(feeds.0);
         }
-        let mut original = model.file().graph_def().to_vec();
+        // What is compared is the file as it is.
+        let mut original =
+            if args.compare { model.file().graph_def().to_vec() } else { model.graph_def_as_run()? };
         if args.grappler_memory.is_some() {
             if own_checkpoint.is_some() {
                 return Err(Failure::Usage.error(format!(

@@ -39,7 +39,7 @@ fn a_condition_becomes_branches() {
             "x: Placeholder",
             "w: VarHandleOp",
             "ok: IsFinite x",
-            "before: ReadVariableOp w",
+            "before: NoOp",
             "if/start: NoOp ^before",
             "if/taken: Switch ok ok ^if/start",
             "if/else/start: Identity if/taken",
@@ -93,7 +93,7 @@ fn a_loop_becomes_a_frame_that_handles_are_led_into() {
         [
             "x: Placeholder",
             "w: VarHandleOp",
-            "ok: IsFinite x",
+            "ok: NoOp",
             "while/start: NoOp ^ok",
             "while/enter_0: Enter x ^while/start",
             "while/merge_0: Merge while/enter_0 while/next_0",

@@ -3,4 +3,5 @@
 mod calls;
 mod control_flow;
 mod made;
+mod unread;
 mod written_back;
