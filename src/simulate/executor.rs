@@ -302,7 +302,6 @@ impl<'a, O: Observer> Run<'a, O> {
         self.take_up(task)?;
         Ok(true)
     }
-    }
 
     fn next_task(&mut self) -> Option<Task> {
         loop {
