@@ -7,7 +7,6 @@ never tried, and `check_versions` says so.
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib.util
 import inspect
 import sys

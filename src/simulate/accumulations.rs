@@ -172,7 +172,9 @@ impl OnHost {
         };
         let wanted = |tensor: TensorId| {
             let readers = graph.uses(tensor).iter().filter(move |reader| {
-                analysis.step.contains(reader.node) && !comes_later(tensor, reader.node)
+                analysis.step.contains(reader.node)
+                    && !comes_later(tensor, reader.node)
+                    && !draft.is_host_op(reader.node)
             });
             readers.filter_map(|reader| placement.inputs(reader.node).get(reader.slot as usize).copied())
         };
@@ -184,6 +186,7 @@ impl OnHost {
             if let Place::Gpu(gpu) = placement.output(tensor)
                 && !wanted(tensor).any(|place| place == Place::Host)
                 && !swapped.contains_key(&tensor)
+                && !draft.is_host_op(graph.producer(tensor))
             {
                 traffic[usize::from(gpu)].out_bytes += bytes(tensor);
             }
