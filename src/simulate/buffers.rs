@@ -158,7 +158,6 @@ mod tests {
                 to: place,
                 receiver: place,
                 is_copy: false,
-                is_handed_on: false,
                 seconds: 0.0,
                 workspace_bytes: 0,
                 copies: 0,

@@ -10,7 +10,7 @@ use super::pool::in_chunks;
 use super::program::{Buffer, NONE, Op, Origin, Program, Tensor};
 use super::wiring::{Input, before_of, inputs_of};
 use crate::graph::{NodeId, Rows, TensorId};
-use crate::ops::{Fact, Flow};
+use crate::ops::Flow;
 use crate::order::Place;
 use crate::plan::{Analysis, Draft, Substitute, idle_ops};
 
@@ -63,7 +63,6 @@ fn add_run(outline: &Outline, node: NodeId, origin: Origin, ops: &mut Vec<Op>, t
         to: place,
         receiver: place,
         is_copy: false,
-        is_handed_on: place == Place::Host && !graph.op(node).facts().has(Fact::Cheap),
         seconds: outline.seconds[number],
         workspace_bytes: outline.workspace_bytes[number],
         copies: 0,
@@ -536,7 +535,6 @@ impl<'a> Builder<'a> {
             to,
             receiver: to,
             is_copy,
-            is_handed_on: is_copy && from == Place::Host,
             seconds: 0.0,
             workspace_bytes: 0,
             copies: u64::from(is_copy),

@@ -1,11 +1,8 @@
 //! TensorFlow's executor, with the clocks of a host and its GPUs.
 //!
 //! One thread of the host takes ops from a queue and launches them. What becomes ready by a launch goes behind in a queue of
-//! its own that is worked off first; what becomes ready by the end of a copy comes later. If that thread is the only one, two things more
-//! decide the order. An op of the host that is not cheap, and a copy from there, goes to the front of the other queue if anything stands in
-//! the thread's own (`ExecutorState::ScheduleReady`; a thread's own tasks go in front in Eigen's pool): of two inputs that are fed, the
-//! second is copied first. And at the start of a step, the
-//! ops of the host that receive what comes from a GPU come behind all that the GPU can begin with: until one of them has had
+//! its own that is worked off first; what becomes ready by the end of a copy comes later. So do, if that thread is the only one, at the start of a step, the
+//! ops of the host that receive what comes from a GPU, behind all that the GPU can begin with: until one of them has had
 //! its turn, its copy does not start, and the tensor stays in the GPU's memory. A GPU has three engines that
 //! work in order, each on its own: compute, copies out, copies in. An op's outputs are allocated when it is launched,
 //! and its inputs given up as soon as it is launched, since whoever gets their memory runs behind it on the same engine. A
@@ -173,8 +170,6 @@ struct Run<'a, O> {
     inline: VecDeque<u32>,
     /// The host's threads, if there are several; `scheduled` and `inline` are of the only one.
     threads: Option<Threads<Task>>,
-    /// Empty: room for what a launch makes ready.
-    ready: Vec<u32>,
     /// The ops of the GPU that comes after all else that are ready.
     held_back: VecDeque<u32>,
     events: BinaryHeap<Event>,
@@ -216,7 +211,6 @@ impl<'a, O: Observer> Run<'a, O> {
             scheduled: VecDeque::new(),
             inline: VecDeque::new(),
             threads: (scenario.threads > 1).then(|| Threads::new(usize::from(scenario.threads))),
-            ready: Vec::new(),
             held_back: VecDeque::new(),
             events: BinaryHeap::new(),
             event_count: 0,
@@ -263,11 +257,7 @@ impl<'a, O: Observer> Run<'a, O> {
             .filter(|(_, op)| Meeting::at_first(op, self.machine) == Meeting::Neither)
             .map(|(number, _)| Task::Receive(number));
         self.scheduled = launches(self.begins_with(|from| from != Place::Host)).collect();
-        if self.machine.one_thread {
-            self.scheduled.push_back(Task::Begin(Place::Host));
-        } else {
-            self.scheduled.extend(launches(self.begins_with(|from| from == Place::Host)));
-        }
+        self.scheduled.extend(launches(self.begins_with(|from| from == Place::Host)));
         self.scheduled.extend(expected);
     }
 
@@ -275,21 +265,6 @@ impl<'a, O: Observer> Run<'a, O> {
     fn begins_with(&self, is_there: impl Fn(Place) -> bool) -> Vec<u32> {
         let ready = (0u32..).zip(&self.program.ops).filter(|(_, op)| op.waits == 0 && is_there(op.from));
         self.scenario.shuffled(ready.map(|(number, _)| number).collect())
-    }
-
-    /// Ops became ready in the thread that is at work.
-    fn make_ready(&mut self, ready: &[u32]) {
-        if self.threads.is_some() || !self.machine.one_thread {
-            self.own_queue().extend(ready);
-            return;
-        }
-        let is_handed_on = |op: &&u32| self.program.ops[**op as usize].is_handed_on;
-        self.inline.extend(ready.iter().filter(|op| !is_handed_on(op)));
-        let mut handed_on: Vec<u32> = ready.iter().filter(is_handed_on).copied().collect();
-        if self.inline.is_empty() {
-            self.inline.extend(handed_on.pop());
-        }
-        handed_on.into_iter().for_each(|op| self.scheduled.push_front(Task::Launch(op)));
     }
 
     /// Has the host do the next thing that it can do. Whether there was one.
@@ -356,7 +331,7 @@ impl<'a, O: Observer> Run<'a, O> {
             Task::Launch(op) => self.launch(op),
             Task::Begin(part) => {
                 let begins = self.begins_with(|from| from == part);
-                self.make_ready(&begins);
+                self.own_queue().extend(begins);
                 Ok(())
             }
             Task::Receive(copy) => self.receive(copy),
@@ -472,16 +447,12 @@ impl<'a, O: Observer> Run<'a, O> {
         for &tensor in program.reads.row(op as usize) {
             self.give_up(tensor);
         }
-        let mut ready = std::mem::take(&mut self.ready);
         for &next in &*self.successors(op) {
             self.waits[next as usize] -= 1;
             if self.waits[next as usize] == 0 {
-                ready.push(next);
+                self.own_queue().push_back(next);
             }
         }
-        self.make_ready(&ready);
-        ready.clear();
-        self.ready = ready;
         Ok(())
     }
 

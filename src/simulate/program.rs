@@ -110,8 +110,6 @@ pub(super) struct Op {
     /// Where the ops run that wait for it, if it is a copy; else where it runs itself. An op of a GPU may want its input in the host's memory.
     pub receiver: Place,
     pub is_copy: bool,
-    /// Whether TensorFlow hands it to another thread of the host where others are ready: an op of the host that is not cheap, or a copy from there.
-    pub is_handed_on: bool,
     pub seconds: f64,
     pub workspace_bytes: u64,
     /// How many copies it stands for: in a loop, one for each iteration.

@@ -149,23 +149,6 @@ fn a_table_that_is_looked_up_is_copied_when_it_is_read() {
     assert!(error.abs() < 0.01, "predicted {predicted}, took {measured}");
 }
 
-/// Of the two inputs of a GAN's discriminator the second is copied first (with one thread): the peak would be predicted 6.8% too low otherwise.
-#[test]
-fn the_second_of_two_inputs_comes_first() {
-    if !ready() {
-        return;
-    }
-    let case = Case { model: "gan_16_b8", feeds: &[] };
-    let step = ["--json", "--train-op", "train_d"];
-    let tune = [&step[..], &["--device-profile", "soft", "--gpu-mem", "1GiB"]].concat();
-    let predicted: Value = serde_json::from_slice(&output("lms-tune", &case, &tune)).unwrap();
-    let train = [&step[1..], &["--device", "soft:1GiB", "--exact-memory"]].concat();
-    let measured = number(&program::train(&case, &train), "/memory/peak_bytes");
-    let predicted = number(&predicted, "/peak_before");
-    let error = predicted as f64 / measured as f64 - 1.0;
-    assert!(error.abs() < 0.02, "predicted {predicted}, took {measured}");
-}
-
 /// `Unique`, by which the rows are found that a step looked up, has its tensors in a GPU's memory, as on a real GPU. How many rows there are,
 /// the data decide.
 #[test]

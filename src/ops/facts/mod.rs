@@ -103,9 +103,6 @@ pub enum Fact {
     /// joined. So it gives the same bits wherever it runs.
     KeepsElements,
 
-    /// TensorFlow's executor takes it for cheap on the host too (`OpKernel::IsExpensive`), and so runs it before it hands anything to
-    /// another thread.
-    Cheap,
     /// What it computes, unless memory alone decides how long it takes.
     Work(WorkKind),
     /// What it moves, if that is not each input and each output once.
