@@ -162,7 +162,7 @@ impl OnHost {
         let mut traffic = vec![Traffic::default(); placement.gpus().len()];
         let bytes = |tensor: TensorId| {
             let once = analysis.sizes.bytes(tensor).unwrap_or(0);
-            once.saturating_mul(loops.times(graph.producer(tensor)))
+            once.saturating_mul(loops.times_given(graph, tensor))
         };
         let swapped: HashMap<TensorId, &TensorSwap> =
             draft.swaps.iter().map(|swap| (swap.tensor, swap)).collect();

@@ -51,7 +51,7 @@ fn add_run(outline: &Outline, node: NodeId, origin: Origin, ops: &mut Vec<Op>, t
         tensors.push(Tensor {
             bytes: outline.loops.bytes(tensor, in_chunks(content_bytes)),
             // A copy of it goes in each iteration.
-            content_bytes: content_bytes.saturating_mul(outline.loops.times(node)),
+            content_bytes: content_bytes.saturating_mul(outline.loops.times_given(graph, tensor)),
             place: outline.placement.output(tensor),
             buffer: outline.buffer(node, tensor),
             uses: 0,
@@ -425,7 +425,7 @@ impl<'a> Builder<'a> {
     fn count_in_loop(&mut self, copy: u32, origin: Origin) {
         let (Origin::Copy(tensor) | Origin::SwapIn(tensor, _)) = origin else { return };
         let outline = self.outline;
-        self.ops[copy as usize].copies = outline.loops.times(outline.analysis.graph.producer(tensor));
+        self.ops[copy as usize].copies = outline.loops.times_given(outline.analysis.graph, tensor);
         if let Place::Gpu(_) = self.ops[copy as usize].to
             && let Some(&times) = self.at_a_time.get(&tensor)
         {

@@ -58,6 +58,8 @@ pub struct LoopTimes {
 pub(super) struct Loops {
     /// For each node in a loop how often it runs in a step.
     times: HashMap<NodeId, u64>,
+    /// For each output of a `Switch` that ends a loop how often it has something in a step.
+    given: HashMap<TensorId, u64>,
     /// For each tensor that is kept, how often it is there, or what is there besides.
     kept: HashMap<TensorId, Kept>,
     /// For each tensor that is kept, what keeps it: the ops that made these stacks and lists.
@@ -105,6 +107,7 @@ impl Loops {
             {
                 loops.times.insert(node, times);
             }
+            loops.given.extend(frames.given(analysis, node));
             if graph.flow(node) == Some(Flow::Exit) {
                 exits.entry(frame).or_insert(node);
             }
@@ -203,6 +206,11 @@ impl Loops {
     /// How often an op runs in a step.
     pub fn times(&self, node: NodeId) -> u64 {
         self.times.get(&node).copied().unwrap_or(1)
+    }
+
+    /// How often an output of an op has something in a step, at most.
+    pub fn times_given(&self, graph: &Graph, tensor: TensorId) -> u64 {
+        self.given.get(&tensor).copied().unwrap_or_else(|| self.times(graph.producer(tensor)))
     }
 
     /// The memory of a tensor, given that of one in whole chunks.
@@ -398,6 +406,19 @@ impl Frames {
             true => Some(times),
             false => Some(times.saturating_add(around()?)),
         }
+    }
+
+    /// How often a `Switch` that ends a loop gives something to either side: to the outside when the loop is done, else to its body.
+    fn given(&self, analysis: &Analysis, node: NodeId) -> Vec<(TensorId, u64)> {
+        let Analysis { graph, flow, .. } = analysis;
+        let frame = flow.frame(node);
+        let ends_loop =
+            |&condition: &TensorId| self.conditions.get(&frame) == Some(&graph.producer(condition));
+        if graph.flow(node) != Some(Flow::Switch) || !inputs_of(graph, node).get(1).is_some_and(ends_loop) {
+            return Vec::new();
+        }
+        let sides = [self.times(analysis, flow.around(frame)), self.times(analysis, frame)];
+        graph.outputs(node).zip(sides).filter_map(|(output, times)| Some((output, times?))).collect()
     }
 
     /// The loops around a frame, and that itself, of which it is not known how often they run.
