@@ -24,7 +24,6 @@ mod persistent;
 mod pool;
 mod program;
 mod scenario;
-mod threads;
 mod wiring;
 
 pub use accumulations::Accumulation;

@@ -98,7 +98,10 @@ proptest! {
             let out_without: u64 = without.gpus.iter().map(|gpu| gpu.out_bytes).sum();
             // A `Switch` follows what it reads to the host, and what it hands on to an op there is copied no more.
             let graph = outline.analysis().graph;
-            let is_switched = |tensor| graph.uses(tensor).iter().any(|reader| graph.flow(reader.node) == Some(Flow::Switch));
+            let is_switched = |tensor| {
+                let mut readers = graph.uses(tensor).iter().map(|reader| reader.node);
+                readers.any(|reader| graph.flow(reader) == Some(Flow::Switch))
+            };
             if !draft.swaps.iter().any(|swap| is_switched(swap.tensor)) {
                 prop_assert!(out >= out_without);
             }

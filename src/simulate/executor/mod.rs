@@ -1,26 +1,34 @@
 //! TensorFlow's executor, with the clocks of a host and its GPUs.
 //!
-//! One thread of the host takes ops from a queue and launches them. What becomes ready by a launch goes behind in a queue of
-//! its own that is worked off first; what becomes ready by the end of a copy comes later. So do, if that thread is the only one, at the start of a step, the
-//! ops of the host that receive what comes from a GPU, behind all that the GPU can begin with: until one of them has had
-//! its turn, its copy does not start, and the tensor stays in the GPU's memory. A GPU has three engines that
-//! work in order, each on its own: compute, copies out, copies in. An op's outputs are allocated when it is launched,
-//! and its inputs given up as soon as it is launched, since whoever gets their memory runs behind it on the same engine. A
-//! copy gives its source up when it is done.
+//! One thread of the host takes ops from a queue and launches them. What becomes ready by a launch goes behind in a queue of its own
+//! that is worked off first; what becomes ready by the end of a copy comes later. So do, if that thread is the only one, at the start
+//! of a step, the ops of the host that receive what comes from a GPU, behind all that the GPU can begin with: until one of them has had
+//! its turn, its copy does not start, and the tensor stays in the GPU's memory.
+//!
+//! A GPU has three engines that work in order, each on its own: compute, copies out, copies in. An op's outputs are allocated when it
+//! is launched, and its inputs given up as soon as it is launched, since whoever gets their memory runs behind it on the same engine.
+//! A copy gives its source up when it is done.
+//!
+//! `turns` says what the host does next, `threads` are its threads if it has several, and `room` is where memory is taken and given
+//! back.
+
+mod room;
+mod threads;
+mod turns;
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, VecDeque};
 
 use super::buffers::BufferTracker;
-use super::initial::{Homes, Moved};
+use super::initial::Homes;
 use super::memory::{Held, Memory};
-use super::outcome::{GpuOutcome, Holder, NoObserver, Observer, OutOfMemory, Outcome, Piece};
-use super::pool::Chunk;
-use super::program::{NONE, Op, Origin, Program};
-use super::threads::{Kernel, Threads};
-use super::{Allocator, Machine, Scenario};
+use super::outcome::{GpuOutcome, NoObserver, Observer, OutOfMemory, Outcome};
+use super::program::{Op, Origin, Program};
+use super::{Machine, Scenario};
 use crate::order::Place;
+use threads::Threads;
+use turns::Task;
 
 /// So many steps are gone through before the one that is looked at, where variables move from step to step.
 const STEPS_MOVED: u32 = 4;
@@ -132,16 +140,6 @@ struct Gpu {
     outcome: GpuOutcome,
 }
 
-/// What a thread of the host is to do.
-#[derive(Debug, Clone, Copy)]
-enum Task {
-    Launch(u32),
-    /// Launches all that a GPU's part of the graph, or the host's, begins with.
-    Begin(Place),
-    /// Says that a copy from a GPU is expected on the host.
-    Receive(u32),
-}
-
 /// How far a copy has come that has not started. It starts when it was sent and is expected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Meeting {
@@ -227,152 +225,6 @@ impl<'a, O: Observer> Run<'a, O> {
             self.free(tensor);
         }
         self.gpus.into_iter().map(|Gpu { memory, homes, .. }| Begun { memory, homes }).collect()
-    }
-
-    /// Gives a variable the memory of what is assigned to it, and its own to that, which is given back when nobody reads it any more.
-    fn move_variable(&mut self, op: u32, moved: Moved) {
-        let value = self.program.reads.row(op as usize).iter().rev().copied().find(|&value| value != NONE);
-        let Some(buffer) = value.and_then(|value| self.buffers.buffer_of(value)) else { return };
-        let tensor = &self.program.tensors[buffer as usize];
-        let Some(home) = self.gpus[usize::from(moved.gpu)].homes.get_mut(&moved.number) else { return };
-        let held = &mut self.held[buffer as usize];
-        let is_own = tensor.place == Place::Gpu(moved.gpu) && tensor.bytes == moved.bytes;
-        if is_own && !matches!(held, Held::Nowhere) {
-            std::mem::swap(home, held);
-        }
-    }
-
-    /// Schedules what a step begins with. TensorFlow starts the GPUs' parts of a graph before the host's.
-    fn begin(&mut self) {
-        if let Some(threads) = &mut self.threads {
-            let gpus = (0..self.gpus.len() as u16).map(Place::Gpu);
-            for (part, number) in gpus.chain([Place::Host]).zip(0u64..) {
-                threads.give(number, Task::Begin(part), 0.0);
-            }
-            return;
-        }
-        let launches = |ops: Vec<u32>| ops.into_iter().map(Task::Launch);
-        let expected = (0u32..)
-            .zip(&self.program.ops)
-            .filter(|(_, op)| Meeting::at_first(op, self.machine) == Meeting::Neither)
-            .map(|(number, _)| Task::Receive(number));
-        self.scheduled = launches(self.begins_with(|from| from != Place::Host)).collect();
-        self.scheduled.extend(launches(self.begins_with(|from| from == Place::Host)));
-        self.scheduled.extend(expected);
-    }
-
-    /// What waits for nothing, of the ops that run in such a place.
-    fn begins_with(&self, is_there: impl Fn(Place) -> bool) -> Vec<u32> {
-        let ready = (0u32..).zip(&self.program.ops).filter(|(_, op)| op.waits == 0 && is_there(op.from));
-        self.scenario.shuffled(ready.map(|(number, _)| number).collect())
-    }
-
-    /// Has the host do the next thing that it can do. Whether there was one.
-    fn act(&mut self) -> Result<bool, OutOfMemory> {
-        if self.threads.is_some() {
-            return self.act_in_turn();
-        }
-        let Some(task) = self.next_task() else { return Ok(false) };
-        self.complete_until(self.host_seconds);
-        self.take_up(task)?;
-        Ok(true)
-    }
-
-    fn next_task(&mut self) -> Option<Task> {
-        loop {
-            match self.inline.pop_front().map(Task::Launch).or_else(|| self.scheduled.pop_front())? {
-                Task::Launch(op) if self.is_behind(op) => self.held_back.push_back(op),
-                task => return Some(task),
-            }
-        }
-    }
-
-    /// Has the thread of several that has time first do what it does next. Whether there was anything to do.
-    fn act_in_turn(&mut self) -> Result<bool, OutOfMemory> {
-        let Some(threads) = &mut self.threads else { return Ok(false) };
-        let Some((turn, seconds)) = threads.next() else { return Ok(false) };
-        // What ends before may give others something to do before.
-        if self.events.peek().is_some_and(|Reverse((end, _, _))| f64::from_bits(*end) <= seconds) {
-            return Ok(self.complete_next());
-        }
-        let other = std::mem::replace(&mut threads.turn, turn);
-        let before = std::mem::replace(&mut self.host_seconds, seconds);
-        let thread = threads.current();
-        match thread.kernel.take() {
-            Some(Kernel::Computes(op)) => self.launch(op)?,
-            Some(Kernel::Waits(op)) => self.compute(op),
-            None => {
-                let own = thread.inline.pop_front().map(Task::Launch);
-                match own.or_else(|| threads.take(seconds)) {
-                    Some(Task::Launch(op)) if self.is_behind(op) => self.held_back.push_back(op),
-                    Some(Task::Launch(op)) if self.computes_itself(op) => self.compute(op),
-                    Some(task) => self.take_up(task)?,
-                    None => {}
-                }
-            }
-        }
-        if let Some(threads) = &mut self.threads {
-            let thread = threads.current();
-            thread.seconds = thread.seconds.max(self.host_seconds);
-            threads.turn = other;
-        }
-        self.host_seconds = self.host_seconds.max(before);
-        Ok(true)
-    }
-
-    /// Whether an op computes on the GPU that is stalled.
-    fn is_behind(&self, op: u32) -> bool {
-        let entry = &self.program.ops[op as usize];
-        self.scenario.stalled_gpu.is_some_and(|gpu| !entry.is_copy && entry.from == Place::Gpu(gpu))
-    }
-
-    fn take_up(&mut self, task: Task) -> Result<(), OutOfMemory> {
-        match task {
-            Task::Launch(op) => self.launch(op),
-            Task::Begin(part) => {
-                let begins = self.begins_with(|from| from == part);
-                self.own_queue().extend(begins);
-                Ok(())
-            }
-            Task::Receive(copy) => self.receive(copy),
-        }
-    }
-
-    /// What becomes ready by the ops of the thread whose turn it is.
-    fn own_queue(&mut self) -> &mut VecDeque<u32> {
-        match &mut self.threads {
-            Some(threads) => &mut threads.current().inline,
-            None => &mut self.inline,
-        }
-    }
-
-    /// Whether a thread of several computes an op itself, while others go on.
-    fn computes_itself(&self, op: u32) -> bool {
-        let entry = &self.program.ops[op as usize];
-        let is_kernel = !entry.is_copy && matches!(entry.from, Place::Gpu(_));
-        self.threads.is_some() && self.machine.synchronous && is_kernel
-    }
-
-    /// Has the thread whose turn it is compute an op, or wait until the GPU is free for it. What the op makes gets memory at its end: the
-    /// software GPU's kernels compute first.
-    fn compute(&mut self, op: u32) {
-        let entry = &self.program.ops[op as usize];
-        let Place::Gpu(gpu) = entry.from else { return };
-        let engine = &mut self.gpus[usize::from(gpu)];
-        let start = self.host_seconds;
-        let kernel = if engine.compute > start {
-            self.host_seconds = engine.compute + self.scenario.wake_seconds(op);
-            Kernel::Waits(op)
-        } else {
-            self.host_seconds += self.machine.host_op_seconds + entry.seconds;
-            engine.compute = self.host_seconds;
-            engine.outcome.compute_seconds += entry.seconds;
-            self.observer.compute(op, entry.from, start, self.host_seconds);
-            Kernel::Computes(op)
-        };
-        if let Some(threads) = &mut self.threads {
-            threads.current().kernel = Some(kernel);
-        }
     }
 
     fn receive(&mut self, copy: u32) -> Result<(), OutOfMemory> {
@@ -542,141 +394,6 @@ impl<'a, O: Observer> Run<'a, O> {
     /// Those that wait for an op, in the order in which they are told.
     fn successors(&self, op: u32) -> Cow<'a, [u32]> {
         self.scenario.in_order(op, self.program.successors.row(op as usize))
-    }
-
-    /// One of those that an op waits for is done.
-    fn schedule(&mut self, op: u32, seconds: f64) {
-        self.waits[op as usize] -= 1;
-        if self.waits[op as usize] == 0 {
-            match &mut self.threads {
-                Some(threads) => threads.give(self.scenario.thread_of(op), Task::Launch(op), seconds),
-                None => self.scheduled.push_back(Task::Launch(op)),
-            }
-        }
-    }
-
-    /// Finds a buffer for each output. Whether nobody reads one of them.
-    fn make_outputs(&mut self, op: u32) -> Result<bool, OutOfMemory> {
-        let program = self.program;
-        let mut unread = false;
-        let mut outputs = self.buffers.run(op);
-        while let Some(made) = self.buffers.make(&mut outputs) {
-            let tensor = &program.tensors[made.tensor as usize];
-            unread |= tensor.uses == 0;
-            let Some(buffer) = made.buffer else { continue };
-            if made.is_taken_over {
-                self.observer.taken_over(self.host_seconds, made.tensor, buffer);
-            }
-            if made.has_own() && tensor.bytes > 0 {
-                self.held[made.tensor as usize] = self.allocate(op, tensor.place, tensor.bytes)?;
-                self.observer.allocated(made.tensor, tensor.place, tensor.bytes);
-            }
-        }
-        Ok(unread)
-    }
-
-    /// One input fewer is to read a tensor.
-    fn give_up(&mut self, tensor: u32) {
-        if let Some(buffer) = self.buffers.give_up(tensor) {
-            self.free(buffer);
-        }
-    }
-
-    fn free(&mut self, buffer: u32) {
-        let tensor = &self.program.tensors[buffer as usize];
-        let held = std::mem::replace(&mut self.held[buffer as usize], Held::Nowhere);
-        if !matches!(held, Held::Nowhere) {
-            self.give_back(tensor.place, held, tensor.bytes);
-            self.observer.freed(buffer);
-        }
-    }
-
-    /// Takes memory; where there is none, waits for copies to give up theirs.
-    fn allocate(&mut self, op: u32, place: Place, bytes: u64) -> Result<Held, OutOfMemory> {
-        let Place::Gpu(number) = place else {
-            self.host_bytes += bytes;
-            self.host_peak_bytes = self.host_peak_bytes.max(self.host_bytes);
-            self.observer.memory(self.host_seconds, place, self.host_bytes);
-            return Ok(Held::Counted);
-        };
-        let number = usize::from(number);
-        let mut was_computed = false;
-        loop {
-            let gpu = &mut self.gpus[number];
-            if let Some(held) = gpu.memory.allocate(bytes) {
-                let used = gpu.memory.used_bytes();
-                if used > gpu.outcome.peak_bytes {
-                    gpu.outcome.peak_bytes = used;
-                    gpu.outcome.peak_op = Some(op);
-                    gpu.outcome.peak_seconds = self.host_seconds;
-                }
-                self.observer.memory(self.host_seconds, place, used);
-                return Ok(held);
-            }
-            let waited_from = self.host_seconds;
-            let goes_on = match self.machine.allocator {
-                Allocator::BestFit => self.others_go_on()? || self.complete_next(),
-                Allocator::Async => {
-                    self.complete_until(self.host_seconds.max(self.gpus[number].compute));
-                    self.host_seconds = self.host_seconds.max(self.gpus[number].compute);
-                    !std::mem::replace(&mut was_computed, true)
-                }
-            };
-            if !goes_on {
-                return Err(OutOfMemory {
-                    gpu: number,
-                    op: Some(op),
-                    wanted_bytes: bytes,
-                    used_bytes: self.gpus[number].memory.used_bytes(),
-                    pieces: self.pieces(number),
-                });
-            }
-            self.observer.turns_to(op);
-            self.gpus[number].outcome.waited_seconds += self.host_seconds - waited_from;
-        }
-    }
-
-    /// The thread whose turn it is waits for memory: the others do something meanwhile. Whether they did.
-    fn others_go_on(&mut self) -> Result<bool, OutOfMemory> {
-        let Some(threads) = &mut self.threads else { return Ok(false) };
-        threads.current().is_blocked = true;
-        let went_on = self.act_in_turn()?;
-        if let Some(threads) = &mut self.threads {
-            threads.current().is_blocked = false;
-        }
-        Ok(went_on)
-    }
-
-    /// What is where in a GPU's pool.
-    fn pieces(&self, gpu: usize) -> Vec<Piece> {
-        let Memory::Pool(pool) = &self.gpus[gpu].memory else { return Vec::new() };
-        let mut holders = HashMap::new();
-        for (held, tensor) in self.held.iter().zip(0u32..) {
-            let is_here = self.program.tensors[tensor as usize].place == Place::Gpu(gpu as u16);
-            if let (Held::Chunk(chunk), true) = (held, is_here) {
-                holders.insert(*chunk, Holder::Tensor(tensor));
-            }
-        }
-        let holder = |chunk: Option<Chunk>| match chunk {
-            Some(chunk) => holders.get(&chunk).copied().unwrap_or(Holder::Other),
-            None => Holder::Nobody,
-        };
-        pool.chunks().map(|(bytes, chunk)| Piece { bytes, holder: holder(chunk) }).collect()
-    }
-
-    fn give_back(&mut self, place: Place, held: Held, bytes: u64) {
-        let used = match place {
-            Place::Host => {
-                self.host_bytes -= bytes;
-                self.host_bytes
-            }
-            Place::Gpu(number) => {
-                let gpu = &mut self.gpus[usize::from(number)];
-                gpu.memory.free(held, bytes);
-                gpu.memory.used_bytes()
-            }
-        };
-        self.observer.memory(self.host_seconds, place, used);
     }
 
     fn outcome(self) -> Outcome {
