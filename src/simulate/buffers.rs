@@ -158,6 +158,7 @@ mod tests {
                 to: place,
                 receiver: place,
                 is_copy: false,
+                is_expensive: false,
                 seconds: 0.0,
                 workspace_bytes: 0,
                 copies: 0,

@@ -63,6 +63,7 @@ fn add_run(outline: &Outline, node: NodeId, origin: Origin, ops: &mut Vec<Op>, t
         to: place,
         receiver: place,
         is_copy: false,
+        is_expensive: place == Place::Host && !graph.op(node).facts().is_cheap(),
         seconds: outline.seconds[number],
         workspace_bytes: outline.workspace_bytes[number],
         copies: 0,
@@ -411,6 +412,7 @@ impl<'a> Builder<'a> {
             None => {
                 let copy = self.add(origin, place, wanted, true, Some((content_bytes, Buffer::Own)));
                 self.ops[copy as usize].receiver = receiver;
+                self.ops[copy as usize].is_expensive = self.ops[maker as usize].receiver == Place::Host;
                 self.count_in_loop(copy, origin);
                 self.edges.push((maker, copy));
                 self.read(copy, tensor);
@@ -456,6 +458,7 @@ impl<'a> Builder<'a> {
             signal
         } else {
             let signal = self.add(Origin::Signal(before), from, wanted, true, None);
+            self.ops[signal as usize].is_expensive = self.ops[before as usize].receiver == Place::Host;
             self.edges.push((before, signal));
             self.signals.insert((before, wanted), signal);
             signal
@@ -535,6 +538,7 @@ impl<'a> Builder<'a> {
             to,
             receiver: to,
             is_copy,
+            is_expensive: false,
             seconds: 0.0,
             workspace_bytes: 0,
             copies: u64::from(is_copy),

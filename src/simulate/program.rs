@@ -110,6 +110,8 @@ pub(super) struct Op {
     /// Where the ops run that wait for it, if it is a copy; else where it runs itself. An op of a GPU may want its input in the host's memory.
     pub receiver: Place,
     pub is_copy: bool,
+    /// Whether it runs on the host, and the host's threads hand it on to each other.
+    pub is_expensive: bool,
     pub seconds: f64,
     pub workspace_bytes: u64,
     /// How many copies it stands for: in a loop, one for each iteration.

@@ -9,19 +9,18 @@ use crate::simulate::{
     CHUNK_BYTES, Machine, NoObserver, OutOfMemory, Outcome, Outline, Program, Scenario, simulate, simulate_in,
 };
 
-/// How many of the deviations each plan is tried with, and how many there are.
+/// How many of the deviations each plan is tried with.
 const FIRST_DEVIATIONS: usize = 4;
-const ALL_DEVIATIONS: usize = 28;
 
 /// How much slower than predicted copies may turn out, with each one by chance again slower or faster and ops in another order, and in
 /// how much memory, and still a plan must fit.
-fn deviations(gpus: usize) -> [Scenario; ALL_DEVIATIONS] {
+fn deviations(gpus: usize) -> Vec<Scenario> {
     let copies = |slowness: f64, seed: u64| by_chance(seed, gpus).with_copies(slowness);
     // With more memory everything comes to lie elsewhere, and not always better.
     let memory = |rest_part: f64| Scenario { rest_part, ..Scenario::PREDICTED };
     let both = |rest_part: f64, slowness: f64, seed: u64| Scenario { rest_part, ..copies(slowness, seed) };
     let threads = |seed: u64| with_two_threads(seed, gpus);
-    [
+    vec![
         copies(4.0, 0),
         copies(2.0, 1),
         copies(1.0, 2),
@@ -77,6 +76,28 @@ fn further_deviations(gpus: usize) -> impl Iterator<Item = Scenario> {
     with_one.chain((120..128).map(move |seed| with_two_threads(seed, gpus)))
 }
 
+/// How many ops are simulated at most to see whether a plan that was chosen endures chances that no plan was tried with.
+const CHOSEN_OPS: usize = 1_500_000;
+
+/// And with how many chances at most.
+const MOST_CHOSEN: usize = 192;
+
+/// Of so many chances it may not fit with one. Some are rarer than any process sees.
+const FAILING_OF: usize = 50;
+
+/// How many times as long as predicted copies take where the host has two threads. On a busy host, ops and what lies between them take many
+/// times as long as predicted, and copies hardly any time beside them.
+const SLOWNESSES: [f64; 6] = [1.0, 0.25, 2.0, 0.05, 4.0, 0.5];
+
+/// What the plan that was chosen at the end is tried with, one after the other: every fourth with one thread of the host, of which plans were
+/// tried with more than with two.
+fn chances_of_the_chosen(gpus: usize) -> impl Iterator<Item = Scenario> {
+    (1000..1000 + MOST_CHOSEN as u64).map(move |seed| match seed % 4 {
+        3 => by_chance(seed, gpus),
+        _ => with_two_threads(seed, gpus),
+    })
+}
+
 /// A host with two threads, which nobody predicts: they take turns by chance. So a plan may take more memory for it than it may count on, all
 /// of it or half of the rest. Where it may count on all, nothing is left for that, and it is not tried.
 ///
@@ -84,7 +105,12 @@ fn further_deviations(gpus: usize) -> impl Iterator<Item = Scenario> {
 /// the memory it does not fit. One for an `EfficientNet` that trained in half of the processes does not fit with half of the rest.
 fn with_two_threads(seed: u64, gpus: usize) -> Scenario {
     let rest_part = if seed.is_multiple_of(2) { 1.0 } else { 0.5 };
-    Scenario { threads: 2, rest_part, ..by_chance(seed, gpus) }
+    Scenario { threads: 2, rest_part, ..by_chance(seed, gpus).with_copies(slowness_of(seed)) }
+}
+
+/// One of the slownesses. Each comes with either parity of the seed.
+fn slowness_of(seed: u64) -> f64 {
+    SLOWNESSES[(seed / 2 % SLOWNESSES.len() as u64) as usize]
 }
 
 /// What part of the memory a plan must leave over where chance plays, if it may count on all of it: of all chances only a few are tried.
@@ -128,7 +154,7 @@ pub struct Judge<'a> {
     machine: &'a Machine,
     caution: Caution,
     /// The likeliest to show that a plan does not fit come first.
-    deviations: [Scenario; ALL_DEVIATIONS],
+    deviations: Vec<Scenario>,
     simulations: u32,
 }
 
@@ -224,7 +250,7 @@ impl<'a> Judge<'a> {
         draft: &Draft,
         is_wanted: impl FnOnce(&Outcome) -> bool,
     ) -> Result<Option<Outcome>, OutOfMemory> {
-        self.judge_with(draft, is_wanted, 0..ALL_DEVIATIONS)
+        self.judge_with(draft, is_wanted, 0..self.deviations.len())
     }
 
     fn judge_with(
@@ -240,7 +266,7 @@ impl<'a> Judge<'a> {
             return Ok(None);
         }
         // There is but one plan with nothing in it, so all of its deviations are tried at once.
-        let deviations = if draft.is_empty() { 0..ALL_DEVIATIONS } else { deviations };
+        let deviations = if draft.is_empty() { 0..self.deviations.len() } else { deviations };
         self.try_deviations(&program, self.machine, draft, deviations)?;
         Ok(Some(outcome))
     }
@@ -253,7 +279,7 @@ impl<'a> Judge<'a> {
     /// If it does not fit with one of them.
     pub fn endures(&mut self, draft: &Draft) -> Result<(), OutOfMemory> {
         let program = Program::new(self.outline, draft);
-        self.try_deviations(&program, self.machine, draft, FIRST_DEVIATIONS..ALL_DEVIATIONS)
+        self.try_deviations(&program, self.machine, draft, FIRST_DEVIATIONS..self.deviations.len())
     }
 
     /// Tries a plan that was picked among thousands, for which it fits with all that these were tried with: with other chances, and with a
@@ -273,6 +299,36 @@ impl<'a> Judge<'a> {
             }
             self.simulations += 1;
             simulate_in(&program, self.machine, &deviation, &mut NoObserver)?;
+        }
+        Ok(())
+    }
+
+    /// Tries the plan that was chosen at the end with chances that no plan was tried with, as many as there is time for. One that it does not
+    /// fit with is what others are tried with first from now on: so another search finds another plan.
+    ///
+    /// # Errors
+    ///
+    /// If it does not fit with one of them.
+    pub(super) fn endures_being_chosen(&mut self, draft: &Draft) -> Result<(), OutOfMemory> {
+        let program = Program::new(self.outline, draft);
+        let chances = CHOSEN_OPS / program.len().max(1);
+        let mut failed = Vec::new();
+        let mut tried = 0;
+        for chance in chances_of_the_chosen(self.outline.placement().gpus().len()).take(chances) {
+            let has_rest = chance.rest_part == 0.0 || !self.machine.counts_on_all();
+            if !self.caution.counts(&chance) || !has_rest {
+                continue;
+            }
+            self.simulations += 1;
+            tried += 1;
+            if let Err(shortage) = simulate_in(&program, self.machine, &chance, &mut NoObserver) {
+                failed.push((chance, shortage));
+            }
+        }
+        if failed.len() * FAILING_OF > tried {
+            let (chance, shortage) = failed.swap_remove(0);
+            self.deviations.insert(0, chance);
+            return Err(shortage);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! finds nothing. On the way any plan will do, and what the last one was made with is tried first; the best plan is looked for only where the
 //! walk ends.
 
-use super::{Found, Judge, Strategy, StrategyError, Verdict, floors_of, verdict_of};
+use super::{Found, Judge, Judged, Strategy, StrategyError, Verdict, floors_of, judged_by};
 use crate::plan::Draft;
 use crate::simulate::{Machine, NoObserver, Outline, Program, simulate};
 
@@ -122,12 +122,14 @@ impl Trials<'_> {
     /// Whether the best plan for a machine is one that may be picked among many, or the graph fits as it is.
     fn has_best(&mut self, machine: &Machine) -> Result<bool, StrategyError> {
         let mut judge = self.judge(machine);
-        Ok(match verdict_of(&mut judge, self.strategy)? {
-            Verdict::Fits => true,
-            // The least of all budgets is picked as plans are that were tried by thousands: it may suffice by luck.
-            Verdict::FitsWithSwapping(found) => judge.endures_being_picked(&found.draft).is_ok(),
-            Verdict::DoesNotFit => false,
-        })
+        let Judged { verdict, is_certain } = judged_by(&mut judge, self.strategy, 1)?;
+        Ok(is_certain
+            && match verdict {
+                Verdict::Fits => true,
+                // The least of all budgets is picked as plans are that were tried by thousands: it may suffice by luck.
+                Verdict::FitsWithSwapping(found) => judge.endures_being_picked(&found.draft).is_ok(),
+                Verdict::DoesNotFit => false,
+            })
     }
 
     fn judge<'b>(&self, machine: &'b Machine) -> Judge<'b>

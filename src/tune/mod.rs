@@ -265,16 +265,16 @@ pub fn tune(
     let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
     let floors = floors_of(outline, strategy, &before);
     let mut judge = Judge::new(outline, machine);
-    let mut verdict = verdict_of(&mut judge, strategy)?;
-    let is_tight = matches!(verdict, Verdict::DoesNotFit);
+    let mut judged = judged_by(&mut judge, strategy, MOST_SEARCHES)?;
     // What fits with one thread of the host is better than what fits only as predicted.
     for take_less in [Judge::count_on_one_thread, Judge::trust_the_profile] {
-        if matches!(verdict, Verdict::DoesNotFit) {
+        if matches!(judged.verdict, Verdict::DoesNotFit) {
             take_less(&mut judge);
-            verdict = verdict_of(&mut judge, strategy)?;
+            judged = Judged { is_certain: false, ..judged_by(&mut judge, strategy, MOST_SEARCHES)? };
         }
     }
-    Ok(Tuning { verdict, is_tight, before, floors, simulations: judge.simulations() + 1 })
+    let Judged { verdict, is_certain } = judged;
+    Ok(Tuning { verdict, is_tight: !is_certain, before, floors, simulations: judge.simulations() + 1 })
 }
 
 /// What comes of a step with a plan that was joined of its own and those of other steps. `own` is what was found of the step alone,
@@ -302,13 +302,37 @@ pub fn tune_for(judge: &mut Judge, draft: &Draft, own: &Tuning, other: &'static 
     Tuning { verdict, simulations: own.simulations + judge.simulations(), ..own.clone() }
 }
 
-/// Whether the graph fits as it is, and if not, with which plan.
-fn verdict_of(judge: &mut Judge, strategy: &mut dyn Strategy) -> Result<Verdict, StrategyError> {
-    if judge.judge(&Draft::default()).is_ok() {
-        return Ok(Verdict::Fits);
+/// So often a strategy looks for a plan that endures being chosen.
+const MOST_SEARCHES: u32 = 3;
+
+/// A verdict, and whether it endured all chances that it was tried with.
+struct Judged {
+    verdict: Verdict,
+    is_certain: bool,
+}
+
+/// Whether the graph fits as it is, and if not, with which plan. If none of so many searches finds one that endures being chosen, that of
+/// the first.
+fn judged_by(judge: &mut Judge, strategy: &mut dyn Strategy, searches: u32) -> Result<Judged, StrategyError> {
+    let as_it_is = Draft::default();
+    let mut verdict = Verdict::DoesNotFit;
+    if judge.judge(&as_it_is).is_ok() {
+        if judge.endures_being_chosen(&as_it_is).is_ok() {
+            return Ok(Judged { verdict: Verdict::Fits, is_certain: true });
+        }
+        verdict = Verdict::Fits;
     }
-    let found = strategy.find(judge)?;
-    Ok(found.map_or(Verdict::DoesNotFit, |found| Verdict::FitsWithSwapping(Box::new(found))))
+    for _ in 0..searches {
+        let Some(found) = strategy.find(judge)? else { break };
+        if judge.endures_being_chosen(&found.draft).is_ok() {
+            let verdict = Verdict::FitsWithSwapping(Box::new(found));
+            return Ok(Judged { verdict, is_certain: true });
+        }
+        if let Verdict::DoesNotFit = verdict {
+            verdict = Verdict::FitsWithSwapping(Box::new(found));
+        }
+    }
+    Ok(Judged { verdict, is_certain: false })
 }
 
 /// What no plan of a strategy goes below. `before` is a step of the graph as it is, were there no end of memory.

@@ -322,6 +322,63 @@ impl Observer for Launched {
     }
 }
 
+/// A host with one thread copies the second of two fed tensors first: when the first is there, the second is in hand already, and the first
+/// copy, which does not count as cheap, is put at the front of the queue. Threads to spare take each copy at once.
+#[test]
+fn one_thread_copies_the_last_of_what_is_fed_first() {
+    let float = || [("T", attr_type(1))];
+    let mut nodes = Nodes::default();
+    for (fed, read) in [("x", "a"), ("y", "b"), ("z", "c")] {
+        nodes.placeholder(fed, &[4]).add(read, "Relu", &[fed], &float()).declares(read, &[4]);
+    }
+    nodes.add(lms_testing::random_graph::TRAIN_OP, "NoOp", &["^a", "^b", "^c"], &[]);
+    let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
+        let graph = outline.analysis().graph;
+        let program = Program::new(outline, &Draft::default());
+        let copied = |one_thread: bool| {
+            let mut launched = Launched::default();
+            let machine = Machine { one_thread, ..machine(Vec::new()) };
+            simulate(&program, &machine, &mut launched).unwrap();
+            let tensors = launched.0.iter().filter_map(|&op| match program.origin(op) {
+                Origin::Copy(tensor) => Some(graph.name(graph.producer(tensor)).to_string()),
+                _ => None,
+            });
+            tensors.collect::<Vec<_>>()
+        };
+        prop_assert_eq!(copied(true), ["z", "y", "x"]);
+        prop_assert_eq!(copied(false), ["x", "y", "z"]);
+        Ok(())
+    });
+    checked.unwrap();
+}
+
+/// What a GPU begins with comes first, and what becomes ready by it behind all of that.
+#[test]
+fn what_a_gpu_begins_with_comes_first() {
+    let float = || [("T", attr_type(1))];
+    let mut nodes = Nodes::default();
+    for (variable, read) in [("v", "read_v"), ("w", "read_w")] {
+        let attrs = [("dtype", attr_type(1)), ("shape", Value::Shape(shape(&[4])))];
+        nodes.add(variable, "VariableV2", &[], &attrs).declares(variable, &[4]);
+        nodes.add(read, "Relu", &[variable], &float()).declares(read, &[4]);
+    }
+    nodes.add(lms_testing::random_graph::TRAIN_OP, "NoOp", &["^read_v", "^read_w"], &[]);
+    let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
+        let graph = outline.analysis().graph;
+        let program = Program::new(outline, &Draft::default());
+        let mut launched = Launched::default();
+        simulate(&program, &machine(Vec::new()), &mut launched).unwrap();
+        let names = launched.0.iter().filter_map(|&op| match program.origin(op) {
+            Origin::Op(node) => Some(graph.name(node)),
+            _ => None,
+        });
+        let names: Vec<&str> = names.filter(|name| *name != lms_testing::random_graph::TRAIN_OP).collect();
+        prop_assert_eq!(names, ["v", "w", "read_v", "read_w"]);
+        Ok(())
+    });
+    checked.unwrap();
+}
+
 /// TensorFlow begins a step in an order of each process' own, and so tells the readers of a tensor if they are more than eight. The
 /// prediction has the file's.
 #[test]

@@ -71,6 +71,10 @@ pub enum Fact {
     /// TensorFlow calls it stateful, so that equal ones are not merged, but it only reads a state, gives a handle to it, or keeps it for
     /// its run alone.
     HasNoEffect,
+    /// A thread of the host runs it itself, and never hands it on to another one: its kernel says that it is not expensive
+    /// (`OpKernel::IsExpensive`). All others are taken to be expensive, until some hundred runs have shown that they are not
+    /// (`KernelStats`).
+    Cheap,
     /// It can be fed.
     Fed,
     /// A graph takes in data by it.
@@ -200,6 +204,11 @@ impl Facts {
     /// How large the first output is at most.
     pub fn shape(&self) -> Option<ShapeRule> {
         self.find(|fact| if let Fact::Shape(rule) = fact { Some(rule) } else { None })
+    }
+
+    /// Whether the host counts the op as cheap: so it does with control flow, and with what is fed.
+    pub fn is_cheap(&self) -> bool {
+        self.flow().is_some() || self.has(Fact::Cheap) || self.has(Fact::Fed)
     }
 
     /// What sort of work the op is. What passes a buffer on is free, unless its row says otherwise.

@@ -1,9 +1,11 @@
 //! TensorFlow's executor, with the clocks of a host and its GPUs.
 //!
-//! One thread of the host takes ops from a queue and launches them. What becomes ready by a launch goes behind in a queue of its own
-//! that is worked off first; what becomes ready by the end of a copy comes later. So do, if that thread is the only one, at the start
-//! of a step, the ops of the host that receive what comes from a GPU, behind all that the GPU can begin with: until one of them has had
-//! its turn, its copy does not start, and the tensor stays in the GPU's memory.
+//! One thread of the host takes tasks from a queue. The first of them are the parts of the graph, each GPU's before the host's: all that a part
+//! begins with goes through the thread's hands, and what becomes ready by a launch comes behind that. What is expensive, as a copy from the host
+//! is, the thread does not do at once, but puts at the front of the queue for others to take. What becomes ready by the end of a copy comes to the
+//! end of the queue. So do, if that thread is the only one, at the start of a step, the ops of the host that receive what comes from a GPU,
+//! behind all that the GPU can begin with: until one of them has had its turn, its copy does not start, and the tensor stays in the GPU's
+//! memory.
 //!
 //! A GPU has three engines that work in order, each on its own: compute, copies out, copies in. An op's outputs are allocated when it
 //! is launched, and its inputs given up as soon as it is launched, since whoever gets their memory runs behind it on the same engine.
@@ -166,6 +168,8 @@ struct Run<'a, O> {
     meetings: Vec<Meeting>,
     scheduled: VecDeque<Task>,
     inline: VecDeque<u32>,
+    /// What became ready together; empty but while an op tells those that wait for it.
+    ready: Vec<u32>,
     /// The host's threads, if there are several; `scheduled` and `inline` are of the only one.
     threads: Option<Threads<Task>>,
     /// The ops of the GPU that comes after all else that are ready.
@@ -208,6 +212,7 @@ impl<'a, O: Observer> Run<'a, O> {
             meetings: program.ops.iter().map(|op| Meeting::at_first(op, machine)).collect(),
             scheduled: VecDeque::new(),
             inline: VecDeque::new(),
+            ready: Vec::new(),
             threads: (scenario.threads > 1).then(|| Threads::new(usize::from(scenario.threads))),
             held_back: VecDeque::new(),
             events: BinaryHeap::new(),
@@ -299,12 +304,16 @@ impl<'a, O: Observer> Run<'a, O> {
         for &tensor in program.reads.row(op as usize) {
             self.give_up(tensor);
         }
+        let mut ready = std::mem::take(&mut self.ready);
         for &next in &*self.successors(op) {
             self.waits[next as usize] -= 1;
             if self.waits[next as usize] == 0 {
-                self.own_queue().push_back(next);
+                ready.push(next);
             }
         }
+        self.make_ready(&ready);
+        ready.clear();
+        self.ready = ready;
         Ok(())
     }
 

@@ -76,6 +76,11 @@ impl<T: Copy> Threads<T> {
         self.threads[number].tasks.push_back(Queued { task, seconds });
     }
 
+    /// Puts something to do before all else that the thread whose turn it is was given.
+    pub fn hand_on(&mut self, task: T, seconds: f64) {
+        self.current().tasks.push_front(Queued { task, seconds });
+    }
+
     /// The thread that is the first to have something to do and time for it, and when that is.
     pub fn next(&self) -> Option<(usize, f64)> {
         let oldest = |thread: &Thread<T>| thread.tasks.front().map(|queued| queued.seconds);

@@ -28,14 +28,8 @@ impl<O: Observer> Run<'_, O> {
             }
             return;
         }
-        let launches = |ops: Vec<u32>| ops.into_iter().map(Task::Launch);
-        let expected = (0u32..)
-            .zip(&self.program.ops)
-            .filter(|(_, op)| Meeting::at_first(op, self.machine) == Meeting::Neither)
-            .map(|(number, _)| Task::Receive(number));
-        self.scheduled = launches(self.begins_with(|from| from != Place::Host)).collect();
-        self.scheduled.extend(launches(self.begins_with(|from| from == Place::Host)));
-        self.scheduled.extend(expected);
+        let gpus = (0..self.gpus.len() as u16).map(Place::Gpu);
+        self.scheduled = gpus.chain([Place::Host]).map(Task::Begin).collect();
     }
 
     /// What waits for nothing, of the ops that run in such a place.
@@ -107,16 +101,64 @@ impl<O: Observer> Run<'_, O> {
         match task {
             Task::Launch(op) => self.launch(op),
             Task::Begin(part) => {
+                if part == Place::Host {
+                    self.expect_copies();
+                }
                 let begins = self.begins_with(|from| from == part);
-                self.own_queue().extend(begins);
+                self.make_ready(&begins);
                 Ok(())
             }
             Task::Receive(copy) => self.receive(copy),
         }
     }
 
-    /// What becomes ready by the ops of the thread whose turn it is.
-    pub(super) fn own_queue(&mut self) -> &mut VecDeque<u32> {
+    /// Hands on what receives from a GPU, behind all else that the host begins with.
+    fn expect_copies(&mut self) {
+        for copy in (0..self.program.ops.len() as u32).rev() {
+            let op = &self.program.ops[copy as usize];
+            if Meeting::at_first(op, self.machine) == Meeting::Neither {
+                self.scheduled.push_front(Task::Receive(copy));
+            }
+        }
+    }
+
+    /// Puts ops that became ready together behind what the thread whose turn it is has in hand. Those that count as expensive it hands on to
+    /// others, but the last if it has nothing else to do.
+    pub(super) fn make_ready(&mut self, ready: &[u32]) {
+        let mut expensive: Vec<u32> = Vec::new();
+        for &op in ready {
+            if self.program.ops[op as usize].is_expensive && self.hands_on() {
+                expensive.push(op);
+            } else {
+                self.own_queue().push_back(op);
+            }
+        }
+        if let Some(&last) = expensive.last()
+            && self.own_queue().is_empty()
+        {
+            self.own_queue().push_back(last);
+            expensive.pop();
+        }
+        for op in expensive {
+            self.hand_on(Task::Launch(op));
+        }
+    }
+
+    /// Whether threads hand anything on. One that stands for as many as there is work for has nobody to wait for.
+    fn hands_on(&self) -> bool {
+        self.threads.is_some() || self.machine.one_thread
+    }
+
+    /// Puts something before all else that the thread whose turn it is was given to do, where others may take it.
+    fn hand_on(&mut self, task: Task) {
+        match &mut self.threads {
+            Some(threads) => threads.hand_on(task, self.host_seconds),
+            None => self.scheduled.push_front(task),
+        }
+    }
+
+    /// What the thread whose turn it is has in hand.
+    fn own_queue(&mut self) -> &mut VecDeque<u32> {
         match &mut self.threads {
             Some(threads) => &mut threads.current().inline,
             None => &mut self.inline,
