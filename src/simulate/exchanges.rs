@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::loops::op_of;
+use super::holders::op_of;
 use crate::graph::{FrameId, NodeId, TensorId};
 use crate::order::Place;
 use crate::plan::Analysis;

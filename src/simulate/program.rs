@@ -50,6 +50,9 @@ pub(super) fn buffer(graph: &Graph, sizes: &Sizes, node: NodeId, tensor: TensorI
         full_optional(graph, node, tensor).map_or(Buffer::AnyInput, Buffer::Input)
     } else if let Some(slot) = facts.passes_on(output) {
         Buffer::Input(slot)
+    } else if facts.has(Fact::GivesElement) && !(facts.has(Fact::SameList) && output == 0) {
+        // It was kept, and is there until all have read it that take it off.
+        Buffer::Persistent
     } else if sizes.resizes_nothing(graph, node) {
         Buffer::Input(0)
     } else if facts.has(Fact::TakesOver) {
@@ -65,7 +68,14 @@ fn full_optional(graph: &Graph, merge: NodeId, output: TensorId) -> Option<u32> 
     if graph.output_type(output).dtype != DataType::VARIANT {
         return None;
     }
-    let is_empty = |mut tensor: TensorId| loop {
+    let inputs = graph.data_inputs(merge);
+    let full = inputs.iter().position(|&input| !is_empty_optional(graph, input))?;
+    inputs.iter().any(|&input| is_empty_optional(graph, input)).then_some(full as u32)
+}
+
+/// Whether a tensor is an optional that certainly holds nothing.
+pub(super) fn is_empty_optional(graph: &Graph, mut tensor: TensorId) -> bool {
+    loop {
         let node = graph.producer(tensor);
         if node.index() >= graph.len() {
             return false;
@@ -75,10 +85,7 @@ fn full_optional(graph: &Graph, merge: NodeId, output: TensorId) -> Option<u32> 
             ("Identity", &[input]) => tensor = input,
             _ => return false,
         }
-    };
-    let inputs = graph.data_inputs(merge);
-    let full = inputs.iter().position(|&input| !is_empty(input))?;
-    inputs.iter().any(|&input| is_empty(input)).then_some(full as u32)
+    }
 }
 
 /// What an entry of a program is.

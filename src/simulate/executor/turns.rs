@@ -21,8 +21,8 @@ pub(super) enum Task {
 impl<O: Observer> Run<'_, O> {
     /// Schedules what a step begins with. TensorFlow starts the GPUs' parts of a graph before the host's.
     pub(super) fn begin(&mut self) {
+        let gpus = (0..self.gpus.len() as u16).map(Place::Gpu);
         if let Some(threads) = &mut self.threads {
-            let gpus = (0..self.gpus.len() as u16).map(Place::Gpu);
             for (part, number) in gpus.chain([Place::Host]).zip(0u64..) {
                 threads.give(number, Task::Begin(part), 0.0);
             }
@@ -33,7 +33,8 @@ impl<O: Observer> Run<'_, O> {
             .zip(&self.program.ops)
             .filter(|(_, op)| Meeting::at_first(op, self.machine) == Meeting::Neither)
             .map(|(number, _)| Task::Receive(number));
-        self.scheduled = launches(self.begins_with(|from| from != Place::Host)).collect();
+        // All that a GPU's part begins with hangs on one node: none of what becomes ready by it comes before the rest of it.
+        self.scheduled = gpus.map(Task::Begin).collect();
         self.scheduled.extend(launches(self.begins_with(|from| from == Place::Host)));
         self.scheduled.extend(expected);
     }
