@@ -62,7 +62,7 @@ fn stacks_of_a_loop_are_kept_on_the_host() {
         model: "testdata/dynamic_rnn_20_b4.meta",
         // The longest text of a batch says how often the loop runs.
         feeds: &["--feed", "labels=randint:0:2", "--feed", "lengths=const:20"],
-        memory: "420KiB",
+        memory: "395KiB",
         iterations: 20,
     });
 }
