@@ -39,8 +39,8 @@ fn of_places(shrink: i64) -> Vec<(&'static str, Value)> {
     [&[("T", attr_type(INT64)), index("Index")][..], &masks].concat()
 }
 
-fn with_index(of: &'static str) -> Vec<(&'static str, Value)> {
-    vec![(of, attr_type(FLOAT)), ("Tindices", attr_type(INT64))]
+fn to_wide() -> Vec<(&'static str, Value)> {
+    vec![("SrcT", attr_type(INT32)), ("DstT", attr_type(INT64))]
 }
 
 /// Ops that make tensors of no known size, or read such. `rows` has a row of four for each different number.
@@ -149,21 +149,16 @@ fn cases() -> Vec<Case> {
         ("some_sums", "Sum", &["rows", "axis"], reduction(false), 12),
         ("positive_rows", "Greater", &["rows", "half"], of_floats(), 48),
         ("entries", "Where", &["positive_rows"], vec![("T", attr_type(10))], 96),
-        ("values", "GatherNd", &["rows", "entries"], with_index("Tparams"), 48),
+        ("entry_rows", "StridedSlice", &["entries", "from_0_0", "to_0_1", "ones_2"], of_places(2), 48),
+        ("wide_zero", "Cast", &["zero"], to_wide(), 1),
         ("wide_shape", "Shape", &["rows"], with(&[("out_type", attr_type(INT64))]), 2),
-        (
-            "wide_pairs",
-            "Cast",
-            &["pairs_shape"],
-            vec![("SrcT", attr_type(INT32)), ("DstT", attr_type(INT64))],
-            2,
-        ),
+        ("wide_pairs", "Cast", &["pairs_shape"], to_wide(), 2),
         ("reshaped", "SparseReshape", &["entries", "wide_shape", "wide_pairs"], vec![], 96),
         (
             "filled_rows",
             "SparseFillEmptyRows",
-            &["entries", "values", "wide_shape", "half"],
-            of_floats(),
+            &["entries", "entry_rows", "wide_shape", "wide_zero"],
+            vec![("T", attr_type(INT64))],
             120,
         ),
     ]
