@@ -17,7 +17,9 @@ use crate::ops::{Attr, AttrLookup};
 use crate::proto::tensorflow::attr_value::{ListValue, Value};
 use crate::proto::tensorflow::saved_object::Kind;
 use crate::proto::tensorflow::tensor_shape_proto::Dim;
-use crate::proto::tensorflow::{AttrValue, MetaGraphDef, SavedObjectGraph, SavedVariable, TensorShapeProto};
+use crate::proto::tensorflow::{
+    AttrValue, MetaGraphDef, SavedObject, SavedObjectGraph, SavedVariable, TensorShapeProto,
+};
 
 /// Where an argument comes from.
 enum Source {
@@ -39,12 +41,20 @@ impl Source {
     }
 }
 
-/// Makes a node for each argument. Returns them in order.
+/// What stands for arguments, and for what is there beside them.
+pub(super) struct MadeNodes {
+    /// The nodes of the arguments, in their order.
+    pub arguments: Vec<u32>,
+    /// Those of the file's other variables: whoever loads it restores them too.
+    pub idle: Vec<u32>,
+}
+
+/// Makes a node for each argument, and for each variable of the file that is none.
 pub(super) fn make(
     expansion: &mut Expansion<'_, '_>,
     model: &Model,
     meta_graph: Option<&MetaGraphDef>,
-) -> Result<Vec<u32>, FlattenError> {
+) -> Result<MadeNodes, FlattenError> {
     let root = expansion.instances[0].function;
     let body = expansion.body(0);
     let signature = &expansion.library.functions()[root].signature;
@@ -52,10 +62,19 @@ pub(super) fn make(
     let mut made_of: HashMap<(bool, i64), u32> = HashMap::new();
     let mut made = Vec::with_capacity(signature.input_arg.len());
     let mut of_unknown_variables = Vec::new();
+    // The variables of the object graph that are arguments; none if there is one of which nobody knows which it is.
+    let mut captured = Some(HashSet::new());
     for (index, argument) in signature.input_arg.iter().enumerate() {
         let dtype = DataType::new(argument.r#type);
-        let source = sources.find(root, index);
+        let (source, object) = sources.find(root, index);
         let top = model.nodes();
+        if dtype == DataType::RESOURCE {
+            match (&mut captured, object) {
+                (Some(captured), Some(object)) => _ = captured.insert(object),
+                (_, None) if is_variable(top, &source) => captured = None,
+                _ => {}
+            }
+        }
         let known = source.identity().and_then(|identity| made_of.get(&identity).copied());
         let node = match (&source, known) {
             (_, Some(first)) => {
@@ -124,7 +143,23 @@ pub(super) fn make(
         }
     }
     check_sizes(expansion, &made, signature.name.as_str(), model)?;
-    Ok(made)
+    let idle = captured.map_or_else(Vec::new, |captured| sources.other_variables(&captured));
+    let idle = idle.into_iter().map(|variable| {
+        let name = expansion.free_name(variable.name.clone());
+        let device = variable.device.clone();
+        let node =
+            Made { device, ..handle(&name, variable.dtype, variable.shape.clone().unwrap_or_default()) };
+        expansion.make(node)
+    });
+    Ok(MadeNodes { idle: idle.collect(), arguments: made })
+}
+
+/// Whether an argument is, or may be, the handle of a variable.
+fn is_variable(top: Nodes<'_>, source: &Source) -> bool {
+    match source {
+        Source::TopLevel(node) => top.op(*node) == "VarHandleOp",
+        Source::Variable(..) | Source::Unknown => true,
+    }
 }
 
 /// Whether a node of the top level stays from step to step, and can stand for itself.
@@ -260,6 +295,14 @@ fn is_resource(expansion: &Expansion<'_, '_>, made: &[u32], number: u32) -> bool
     argument.is_some_and(|argument| DataType::new(argument.r#type) == DataType::RESOURCE)
 }
 
+/// The place in the object graph of what was captured, if that is a variable.
+fn object_of(captured: &Option<Source>) -> Option<i32> {
+    match captured {
+        Some(Source::Variable(object, _)) => Some(*object),
+        _ => None,
+    }
+}
+
 /// Who calls whom with what.
 struct Sources<'s> {
     top: Nodes<'s>,
@@ -306,8 +349,8 @@ impl<'s> Sources<'s> {
     }
 
     /// Where an argument of a function comes from: what the call that leads to it from the top level has there, else what the object
-    /// graph says.
-    fn find(&self, function: usize, argument: usize) -> Source {
+    /// graph says. And the variable that it is in the object graph.
+    fn find(&self, function: usize, argument: usize) -> (Source, Option<i32>) {
         let mut seen = HashSet::new();
         let mut open = vec![(function, argument)];
         let mut captured = None;
@@ -322,7 +365,7 @@ impl<'s> Sources<'s> {
                         let input = self.top.inputs(node).nth(argument).unwrap_or_default();
                         let name = input.strip_suffix(":0").unwrap_or(input);
                         if let Some(&node) = self.top_names.get(name) {
-                            return Source::TopLevel(node);
+                            return (Source::TopLevel(node), object_of(&captured));
                         }
                     }
                     Some(caller) => {
@@ -335,7 +378,18 @@ impl<'s> Sources<'s> {
                 }
             }
         }
-        captured.unwrap_or(Source::Unknown)
+        let object = object_of(&captured);
+        (captured.unwrap_or(Source::Unknown), object)
+    }
+
+    /// The variables of the object graph that are none of these. What our own rewrites add to a file is at its top level alone.
+    fn other_variables(&self, known: &HashSet<i32>) -> Vec<&'s SavedVariable> {
+        let nodes = self.objects.map_or(&[][..], |objects| &objects.nodes);
+        let variable = |(object, node): (i32, &'s SavedObject)| match node.kind.as_ref() {
+            Some(Kind::Variable(variable)) if !known.contains(&object) => Some(variable),
+            _ => None,
+        };
+        (0..).zip(nodes).filter_map(variable).collect()
     }
 
     /// What the object graph says that a function has captured.

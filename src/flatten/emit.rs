@@ -2,7 +2,7 @@
 //!
 //! A node's attributes are copied as they stand in the file, so that nothing is lost that this version does not know.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use prost::Message;
 
@@ -26,6 +26,7 @@ mod field {
     pub const ATTR: u32 = 5;
     pub const GRAPH_NODE: u32 = 1;
     pub const GRAPH_LIBRARY: u32 = 2;
+    pub const LIBRARY_FUNCTION: u32 = 1;
 }
 
 /// What is to be written next.
@@ -48,8 +49,8 @@ pub(super) struct Emitter<'e, 'l, 'a> {
     node: Vec<u8>,
     controls: Vec<FlatNode>,
     known_controls: HashSet<FlatNode>,
-    /// Whether a node names a function.
-    needs_library: bool,
+    /// The functions that nodes name.
+    called: HashSet<String>,
 }
 
 impl<'e, 'l, 'a> Emitter<'e, 'l, 'a> {
@@ -68,7 +69,7 @@ impl<'e, 'l, 'a> Emitter<'e, 'l, 'a> {
             node: Vec::new(),
             controls: Vec::new(),
             known_controls: HashSet::new(),
-            needs_library: false,
+            called: HashSet::new(),
         })
     }
 
@@ -110,17 +111,43 @@ impl<'e, 'l, 'a> Emitter<'e, 'l, 'a> {
     /// The whole graph; `model` is the one that the function is of.
     pub fn finish(mut self) -> Vec<u8> {
         let graph = self.model.graph_def();
+        let library = self.library();
         for part in Fields::of(graph).flatten() {
-            let is_wanted = match part.number {
-                field::GRAPH_NODE => false,
-                field::GRAPH_LIBRARY => self.needs_library,
-                _ => true,
-            };
-            if is_wanted {
+            if ![field::GRAPH_NODE, field::GRAPH_LIBRARY].contains(&part.number) {
                 self.graph.extend_from_slice(&graph[part.span]);
             }
         }
+        if !library.is_empty() {
+            put_length_delimited_header(field::GRAPH_LIBRARY, library.len() as u64, &mut self.graph);
+            self.graph.extend(library);
+        }
         self.graph
+    }
+
+    /// The functions that are called, by nodes or by each other, as they stand in the file. What nobody calls any more is the most of a
+    /// library, and its nodes are read with the graph.
+    fn library(&self) -> Vec<u8> {
+        let library = self.expansion.library;
+        let mut called: Vec<usize> = self.called.iter().filter_map(|name| library.find(name)).collect();
+        let mut wanted = BTreeSet::new();
+        while let Some(function) = called.pop() {
+            if !wanted.insert(function) {
+                continue;
+            }
+            let nodes = library.nodes(function);
+            for node in 0..nodes.len() {
+                called.extend(library.find(nodes.op(node)));
+                let named = nodes.attrs(node).flat_map(|(_, value)| functions_in(value));
+                called.extend(named.filter_map(|name| library.find(&name)));
+            }
+        }
+        let mut encoded = Vec::new();
+        for function in wanted {
+            let content = self.model.function_bytes(&library.functions()[function]);
+            put_length_delimited_header(field::LIBRARY_FUNCTION, content.len() as u64, &mut encoded);
+            encoded.extend_from_slice(content);
+        }
+        encoded
     }
 
     /// Writes a node that was made.
@@ -183,7 +210,11 @@ impl<'e, 'l, 'a> Emitter<'e, 'l, 'a> {
             put_string(field::DEVICE, &made.device, &mut self.node);
         }
         match made.like {
-            Some(like) => self.node.extend(rest_of(self.model.nodes(), like)),
+            Some(like) => {
+                let top = self.model.nodes();
+                self.called.extend(top.attrs(like).flat_map(|(_, value)| functions_in(value)));
+                self.node.extend(rest_of(top, like));
+            }
             None => {
                 let attr = made.attrs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
                 self.node.extend(NodeDef { attr, ..NodeDef::default() }.encode_to_vec());
@@ -198,7 +229,11 @@ impl<'e, 'l, 'a> Emitter<'e, 'l, 'a> {
         let nodes = body.nodes;
         let name = self.expansion.name(FlatNode::Body { instance, node });
         put_string(field::NAME, name, &mut self.node);
-        put_string(field::OP, nodes.op(node as usize), &mut self.node);
+        let op = nodes.op(node as usize);
+        put_string(field::OP, op, &mut self.node);
+        if self.expansion.library.find(op).is_some() {
+            self.called.insert(op.to_string());
+        }
         let mut is_gated = false;
         for &read in body.inputs.row(node as usize) {
             match read {
@@ -292,7 +327,7 @@ impl<'e, 'l, 'a> Emitter<'e, 'l, 'a> {
                 }
             }
             let (key, value) = (&raw[key], &raw[value]);
-            self.needs_library = self.needs_library || !functions_in(value).is_empty();
+            self.called.extend(functions_in(value));
             let new = match key {
                 b"_class" => self.colocated(instance, node).map(Some),
                 b"frame_name" if instance > 0 && begins_frame(nodes.op(node as usize)) => {

@@ -13,6 +13,7 @@
 //! - An argument is a `Placeholder` with its name. A resource is the `VarHandleOp` of its variable, with the name, shape and type that it has at
 //!   the graph's top level, and a captured constant is a `Const`. They are found through the calls that lead to the function, or in
 //!   the object graph.
+//! - A variable of the file that is no argument is a `VarHandleOp` too, which nobody reads: whoever loads the file restores it.
 //! - `returns/NAME` is an `Identity` of what the function returns, behind all effects: it stays in memory until the step is done.
 //! - `train_step` is a `NoOp` behind all effects and returns.
 //!
@@ -47,6 +48,7 @@ pub use library::functions_in;
 pub use parts::KeptCall;
 pub use write_back::{ORIGINAL_PREFIX, original_functions, restored, write_back, write_over};
 
+use arguments::MadeNodes;
 use emit::Emitter;
 use expand::Expansion;
 use library::Library;
@@ -68,6 +70,8 @@ pub struct Flat {
     pub arguments: Vec<(String, String)>,
     /// Of each return the node that stands for it, and its name.
     pub returns: Vec<(String, String)>,
+    /// The nodes that stand for variables of the file that the function does not know: they are in memory all the same.
+    pub idle: Vec<String>,
     /// The op that a step is run for.
     pub train_step: String,
     /// How many calls were made flat.
@@ -86,7 +90,7 @@ pub struct Flat {
 pub fn flatten(model: &Model, registry: &OpRegistry, function: &str) -> Result<Flat, FlattenError> {
     let flat = flatten_whole(model, registry, function)?;
     let ends = flat.arguments.iter().chain(&flat.returns).map(|(node, _)| node.as_str());
-    let kept = ends.chain([flat.train_step.as_str()]).collect();
+    let kept = ends.chain([flat.train_step.as_str()]).chain(flat.idle.iter().map(String::as_str)).collect();
     match unread::without_unread(&flat.model, registry, &kept, function)? {
         None => Ok(flat),
         Some(content) => {
@@ -111,7 +115,7 @@ pub fn flatten_whole(model: &Model, registry: &OpRegistry, function: &str) -> Re
     let order = library.read(root)?;
     let mut expansion = Expansion::of(&library, root, &order)?;
     let meta_graph = model.meta_graph()?;
-    let arguments = arguments::make(&mut expansion, model, meta_graph.as_ref())?;
+    let MadeNodes { arguments, idle } = arguments::make(&mut expansion, model, meta_graph.as_ref())?;
     let (returns, train_step) = add_ends(&mut expansion);
 
     let named = |expansion: &Expansion<'_, '_>, made: &[u32], names: Vec<String>| -> Vec<(String, String)> {
@@ -120,12 +124,13 @@ pub fn flatten_whole(model: &Model, registry: &OpRegistry, function: &str) -> Re
     let body = library.body(root);
     let argument_names = named(&expansion, &arguments, body.argument_names().map(str::to_string).collect());
     let return_names = named(&expansion, &returns, body.return_names().map(str::to_string).collect());
+    let idle_names = idle.iter().map(|&made| expansion.made[made as usize].name.to_string()).collect();
     let train_step_name = expansion.made[train_step as usize].name.clone();
     let kept = std::mem::take(&mut expansion.kept);
     let calls = expansion.instances.len() - 1;
 
     let mut emitter = Emitter::new(&mut expansion, model, &arguments)?;
-    for &made in &arguments {
+    for &made in arguments.iter().chain(&idle) {
         emitter.made(made)?;
     }
     emitter.bodies()?;
@@ -138,6 +143,7 @@ pub fn flatten_whole(model: &Model, registry: &OpRegistry, function: &str) -> Re
         function: function.to_string(),
         arguments: argument_names,
         returns: return_names,
+        idle: idle_names,
         train_step: train_step_name,
         calls,
         kept,

@@ -158,7 +158,7 @@ struct Body<'b> {
     places: HashMap<&'b str, usize>,
     /// The nodes that stand for arguments, with the arguments' names.
     arguments: HashMap<&'b str, &'b str>,
-    /// The nodes that stand for returns and for the step, which no body has.
+    /// The nodes that stand for returns, for the step and for other variables, which no body has.
     ends: HashSet<&'b str>,
     /// How the outputs of a node are named, once it is known.
     outputs: HashMap<usize, Vec<String>>,
@@ -174,7 +174,10 @@ impl<'b> Body<'b> {
             registry,
             places: (0..nodes.len()).map(|node| (nodes.name(node), node)).collect(),
             arguments: flat.arguments.iter().map(|(node, name)| (node.as_str(), name.as_str())).collect(),
-            ends: returns.chain([flat.train_step.as_str()]).collect(),
+            ends: returns
+                .chain([flat.train_step.as_str()])
+                .chain(flat.idle.iter().map(String::as_str))
+                .collect(),
             outputs: HashMap::new(),
         }
     }

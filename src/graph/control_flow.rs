@@ -107,6 +107,14 @@ impl ControlFlow {
         }
     }
 
+    /// The outputs that a `Switch` has to take for a condition to hold, each with what it goes by.
+    pub fn branches_of(&self, condition: Condition) -> impl Iterator<Item = (TensorId, u32)> {
+        self.sets.get(condition).iter().filter_map(|choice| match *choice {
+            Choice::Branch { predicate, output } => Some((predicate, output)),
+            Choice::Merged(_) => None,
+        })
+    }
+
     /// Whether whatever satisfies `stronger` satisfies `weaker` too.
     pub fn implies(&self, stronger: Condition, weaker: Condition) -> bool {
         weaker == Condition::ALWAYS || weaker == stronger || self.sets.contains(stronger, weaker)

@@ -2,7 +2,8 @@
 
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
-use super::loops::{Loops, root};
+use super::holders::root;
+use super::loops::Loops;
 use super::pool::in_chunks;
 use crate::graph::{FrameId, Graph, NodeId, TensorId};
 use crate::ops::{Attr, AttrLookup, Flow};

@@ -9,7 +9,7 @@ use super::outline::{Outline, output_bytes};
 use super::pool::in_chunks;
 use super::program::{Buffer, NONE, Op, Origin, Program, Tensor};
 use super::wiring::{Input, before_of, inputs_of};
-use crate::graph::{NodeId, Rows, TensorId};
+use crate::graph::{Graph, NodeId, Rows, TensorId};
 use crate::ops::Flow;
 use crate::order::Place;
 use crate::plan::{Analysis, Draft, Substitute, idle_ops};
@@ -21,6 +21,8 @@ pub(super) struct Runs {
     tensors: Vec<Tensor>,
     /// For each tensor of the graph that the step makes, its number in the program.
     numbers: Vec<u32>,
+    /// For each tensor that a loop keeps the number of the rest of it.
+    rests: HashMap<TensorId, u32>,
 }
 
 impl Runs {
@@ -30,13 +32,15 @@ impl Runs {
         let (mut ops, mut tensors) =
             (Vec::with_capacity(outline.order.len()), Vec::with_capacity(outline.order.len() * 2));
         let mut numbers = vec![NONE; graph.tensor_count()];
+        let mut rests = HashMap::default();
         for &node in &outline.order {
             for (tensor, number) in graph.outputs(node).zip(tensors.len() as u32..) {
                 numbers[tensor.index()] = number;
             }
             add_run(outline, node, Origin::Op(node), &mut ops, &mut tensors);
+            add_rests(outline, node, &mut ops, &mut tensors, &mut rests);
         }
-        Runs { ops, tensors, numbers }
+        Runs { ops, tensors, numbers, rests }
     }
 }
 
@@ -49,7 +53,7 @@ fn add_run(outline: &Outline, node: NodeId, origin: Origin, ops: &mut Vec<Op>, t
     for tensor in graph.outputs(node) {
         let content_bytes = output_bytes(outline.analysis, node, tensor).unwrap_or(0);
         tensors.push(Tensor {
-            bytes: outline.loops.bytes(tensor, in_chunks(content_bytes)),
+            bytes: once_bytes(outline, tensor, content_bytes),
             // A copy of it goes in each iteration.
             content_bytes: content_bytes.saturating_mul(outline.loops.times_given(graph, tensor)),
             place: outline.placement.output(tensor),
@@ -73,6 +77,46 @@ fn add_run(outline: &Outline, node: NodeId, origin: Origin, ops: &mut Vec<Op>, t
     });
 }
 
+/// What the body of a loop hands on to the next iteration, of which an op is the way out.
+fn result_of(graph: &Graph, exit: NodeId) -> Option<TensorId> {
+    let input = |node: NodeId| graph.data_inputs(node).first().map(|&tensor| graph.producer(tensor));
+    let is = |node: &NodeId, flow: Flow| node.index() < graph.len() && graph.flow(*node) == Some(flow);
+    if graph.flow(exit) != Some(Flow::Exit) {
+        return None;
+    }
+    let switch = input(exit).filter(|node| is(node, Flow::Switch))?;
+    let merge = input(switch).filter(|node| is(node, Flow::Merge))?;
+    let mut inputs = graph.data_inputs(merge).iter().copied();
+    inputs.find(|&input| graph.is_back_edge(graph.producer(input), merge))
+}
+
+/// What a tensor takes; of one that a loop keeps, the last one that was made.
+fn once_bytes(outline: &Outline, tensor: TensorId, content_bytes: u64) -> u64 {
+    let once = in_chunks(content_bytes);
+    outline.loops.bytes(tensor, once) - outline.loops.rest_bytes(tensor, once)
+}
+
+/// Has the last entry make also what is there beside the last of each tensor that a loop keeps.
+fn add_rests(
+    outline: &Outline,
+    node: NodeId,
+    ops: &mut [Op],
+    tensors: &mut Vec<Tensor>,
+    rests: &mut HashMap<TensorId, u32>,
+) {
+    let Some(entry) = ops.last_mut() else { return };
+    for tensor in outline.analysis.graph.outputs(node) {
+        let once = in_chunks(output_bytes(outline.analysis, node, tensor).unwrap_or(0));
+        let bytes = outline.loops.rest_bytes(tensor, once);
+        if bytes > 0 {
+            rests.insert(tensor, tensors.len() as u32);
+            let place = outline.placement.output(tensor);
+            tensors.push(Tensor { bytes, content_bytes: 0, place, buffer: Buffer::Own, uses: 0 });
+            entry.tensors += 1;
+        }
+    }
+}
+
 /// A program in the making.
 pub(super) struct Builder<'a> {
     outline: &'a Outline<'a>,
@@ -81,6 +125,8 @@ pub(super) struct Builder<'a> {
     tensors: Vec<Tensor>,
     /// For each tensor of the graph that the step makes, its number in the program.
     numbers: Vec<u32>,
+    /// For each tensor that a loop keeps the number of the rest of it.
+    rests: &'a HashMap<TensorId, u32>,
     /// For each tensor of the graph whether the plan gives any of its readers another one.
     is_replaced: Vec<bool>,
     edges: Vec<(u32, u32)>,
@@ -115,13 +161,14 @@ pub(super) struct Builder<'a> {
 impl<'a> Builder<'a> {
     /// The ops of the step, not yet connected.
     pub(super) fn new(outline: &'a Outline<'a>, draft: &'a Draft, pace: Pace) -> Builder<'a> {
-        let Runs { ops, tensors, numbers } = outline.runs();
+        let Runs { ops, tensors, numbers, rests } = outline.runs();
         let mut builder = Builder {
             outline,
             draft,
             ops: ops.clone(),
             tensors: tensors.clone(),
             numbers: numbers.clone(),
+            rests,
             is_replaced: vec![false; numbers.len()],
             edges: Vec::with_capacity(outline.order.len() * 3),
             reads: Vec::with_capacity(outline.order.len() * 2),
@@ -205,9 +252,15 @@ impl<'a> Builder<'a> {
                 builder.recomputed.get(&(tensor, node)).map(|&again| Substitute::Recomputation(again))
             })
         });
+        self.connect_result(op, node, wires.0.len());
         for &kept in self.outline.loops.taken(node) {
             if self.outline.number(self.outline.analysis.graph.producer(kept)).is_some() {
                 self.read(op, self.numbers[kept.index()]);
+            }
+        }
+        for kept in self.outline.loops.rest_taken(node) {
+            if let Some(&rest) = self.rests.get(kept) {
+                self.read(op, rest);
             }
         }
         for added in self.kept_on_host.remove(&node).unwrap_or_default() {
@@ -221,6 +274,17 @@ impl<'a> Builder<'a> {
             if let Some(swap_out) = self.swap_out(swap) {
                 self.wait(op, swap_out);
             }
+        }
+    }
+
+    /// Lets what leaves a loop be what the body made last, which waits to be handed on to the next iteration. `inputs` is how many inputs it
+    /// has.
+    fn connect_result(&mut self, op: u32, exit: NodeId, inputs: usize) {
+        let Some(next) = result_of(self.outline.analysis.graph, exit) else { return };
+        let (made, result) = (self.numbers[next.index()], self.ops[op as usize].first_tensor);
+        if made != NONE && self.tensors[made as usize].place == self.tensors[result as usize].place {
+            self.tensors[result as usize].buffer = Buffer::Input(inputs as u32);
+            self.read(op, made);
         }
     }
 

@@ -1,57 +1,29 @@
-//! How often loops run, and what they keep from iteration to iteration.
+//! What loops keep from iteration to iteration.
 //!
 //! A loop's body is in a program once. What it pushes onto a stack or a list, or writes to a TensorArray, is there as often as the loop
-//! ran, until somebody takes it off again: so the tensor counts that often, from the body to that op. A loop that keeps something and runs
-//! nobody knows how often has no prediction.
+//! ran, until somebody takes it off again. A stack that is made anew in each iteration of a loop around it, and that nothing keeps beyond
+//! that, holds only what one of them pushes. A loop that keeps something and runs nobody knows how often has no prediction.
 //!
-//! A list of TensorFlow 2 (`TensorList…`) is a value: each op that adds an element makes another list of it. The op that made the
-//! first one stands for all of them.
+//! A loop that takes off what another one pushed is in the program once too: as its first iteration, in which the most is still there. That
+//! takes one element off, which goes when it has been read; the rest is there until that loop is done. So an op that makes such elements
+//! makes two tensors: one of them, and the rest.
+//!
+//! Iterations overlap, those of version 1, which keep things on stacks, the most: counted so, peaks of `dynamic_rnn` and `ctc` were
+//! predicted 2 and 3% too low. Of a stack all is there until it has been read, and what was taken off counts beside it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use crate::dtype::DataType;
 use crate::graph::{FrameId, Graph, NodeId, TensorId};
 use crate::ops::{Fact, Flow};
 use crate::order::{Place, Placement};
 use crate::plan::Analysis;
-use crate::shape::{Growth, largest_value};
 
-use super::exchanges::{Exchanges, Replacing, is_off_for_good};
+use super::exchanges::{Exchanges, Replacing};
+use super::holders::{Iteration, is_list, is_off_stack, keeps, op_of, readers_of_buffer, roots};
+use super::iterations::{Frames, LoopTimes, UnknownIterations};
 use super::outline::output_bytes;
 use super::pool::{CHUNK_BYTES, in_chunks};
-use super::program::{Buffer, buffer};
-
-/// A loop never runs more often: products of such numbers and sizes stay within 64 bits.
-const MOST_TIMES: u64 = 1 << 24;
-
-/// How far what leads to a loop's condition is followed.
-const DEEPEST: usize = 64;
-
-/// Loops of which somebody must say how often they run.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "how often the loop {} runs is not known, and it keeps {} bytes on a GPU in each iteration: say it with --iterations{}",
-    loops.join(", nor "),
-    bytes,
-    if loops.len() > 1 { " LOOP=N for each" } else { " N" }
-)]
-pub struct UnknownIterations {
-    /// The names of their frames.
-    pub loops: Vec<String>,
-    /// What they keep in each iteration, together.
-    pub bytes: u64,
-}
-
-/// How often a loop runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoopTimes {
-    /// The name of its frame.
-    pub name: String,
-    /// How often.
-    pub times: u64,
-    /// Whether it was found, not given.
-    pub is_found: bool,
-}
+use super::program::buffer;
 
 /// What is known of a graph's loops.
 #[derive(Debug, Clone, Default)]
@@ -64,12 +36,43 @@ pub(super) struct Loops {
     kept: HashMap<TensorId, Kept>,
     /// For each tensor that is kept, what keeps it: the ops that made these stacks and lists.
     holders: BTreeMap<TensorId, BTreeSet<NodeId>>,
-    /// For each op that takes something off, what that is.
+    /// For each op that has to run before an element goes, of what it is one.
     taken: HashMap<NodeId, Vec<TensorId>>,
+    /// For each op that has to run before the rest goes, of what it is the rest.
+    rest_taken: HashMap<NodeId, Vec<TensorId>>,
     /// What is there as a whole only when its loop is done: with an op that then runs, and the bytes of it beyond one element.
     whole_behind: BTreeMap<TensorId, (NodeId, u64)>,
     /// The loops that keep something.
     pub found: Vec<LoopTimes>,
+}
+
+/// An op that takes elements off.
+#[derive(Debug, Clone, Copy)]
+struct Taker {
+    node: NodeId,
+    /// What runs when the loop is done in which it does, if that is one in which the list stays.
+    loop_end: Option<NodeId>,
+}
+
+/// What is taken off the list that one op made, and added to that of another.
+#[derive(Debug)]
+struct HandedOn {
+    from: NodeId,
+    to: NodeId,
+    /// The frame in which that list stays.
+    held_in: FrameId,
+    takers: Vec<Taker>,
+}
+
+/// What one side of a branch keeps, each with its bytes.
+type Side = Vec<(TensorId, u64)>;
+
+/// Notes a tensor under an op, once.
+fn note(noted: &mut HashMap<NodeId, Vec<TensorId>>, node: NodeId, tensor: TensorId) {
+    let tensors = noted.entry(node).or_default();
+    if !tensors.contains(&tensor) {
+        tensors.push(tensor);
+    }
 }
 
 /// What is there of a tensor.
@@ -92,14 +95,27 @@ impl Loops {
     ) -> Result<Loops, UnknownIterations> {
         let Analysis { graph, flow, .. } = analysis;
         let mut loops = Loops::default();
-        if graph.node_ids().all(|node| flow.frame(node) == FrameId::TOP) {
+        let keeps_something =
+            |node: NodeId| flow.frame(node) != FrameId::TOP || graph.op(node).facts().has(Fact::GivesElement);
+        if !graph.node_ids().any(keeps_something) {
             return Ok(loops);
         }
         let frames = Frames::of(analysis);
         let mut unknown: BTreeMap<&str, u64> = BTreeMap::new();
         let mut keeping: BTreeSet<FrameId> = BTreeSet::new();
         let mut exchanges = Exchanges::default();
+        let mut handed_on: Vec<HandedOn> = Vec::new();
         let mut exits: HashMap<FrameId, NodeId> = HashMap::new();
+        let is_exit = |node: &NodeId| graph.flow(*node) == Some(Flow::Exit) && runs(*node);
+        for node in graph.node_ids().filter(is_exit) {
+            exits.entry(flow.frame(node)).or_insert(node);
+        }
+        let loop_end = |node: NodeId, held_in: FrameId| {
+            frames
+                .outermost_within(analysis, flow.frame(node), held_in)
+                .and_then(|frame| exits.get(&frame))
+                .copied()
+        };
         for node in graph.node_ids().filter(|&node| runs(node)) {
             let frame = flow.frame(node);
             if frame != FrameId::TOP
@@ -108,17 +124,17 @@ impl Loops {
                 loops.times.insert(node, times);
             }
             loops.given.extend(frames.given(analysis, node));
-            if graph.flow(node) == Some(Flow::Exit) {
-                exits.entry(frame).or_insert(node);
-            }
             let Some((holder, value)) = keeps(graph, node) else { continue };
-            let holder = holder.map_or(Some(node), |handle| frames.holder_of(graph, handle));
+            let holder = holder.map_or(Some(node), |handle| frames.holders.holder_of(graph, handle));
             let Some(holder) = holder else { continue };
             // What is added on the host is there as a copy.
             if placement.op(node) == Place::Host {
                 continue;
             }
-            let takers = frames.takers.get(&holder).map_or(&[][..], Vec::as_slice);
+            let held_in = flow.frame(frames.holders.outermost(holder));
+            let all_takers = frames.holders.takers_with_around(holder);
+            let takers: Vec<Taker> =
+                all_takers.map(|node| Taker { node, loop_end: loop_end(node, held_in) }).collect();
             if graph.op(node).facts().has(Fact::Spreads) {
                 let Some(flow_out) = graph.outputs(node).next() else { continue };
                 if placement.output(flow_out) != Place::Host {
@@ -126,40 +142,50 @@ impl Loops {
                     let elements =
                         analysis.shapes.get(value).and_then(|shape| shape.first()).copied().unwrap_or(0);
                     let rounding = CHUNK_BYTES * u64::try_from(elements).unwrap_or(0);
+                    let times = frames.times_within(analysis, frame, held_in).unwrap_or(1);
                     let more_bytes = analysis.sizes.bytes(value).unwrap_or(0).saturating_add(rounding);
-                    loops.keep(graph, flow_out, Kept { times: 1, more_bytes }, takers);
+                    loops.keep(analysis, flow_out, Kept { times, more_bytes }, &takers, Iteration::Same);
                     loops.holders.entry(flow_out).or_default().insert(holder);
                 }
                 continue;
             }
-            let Some(made) = root(graph, value) else { continue };
-            let maker = graph.producer(made);
-            let is_made = maker.index() < graph.len()
-                && placement.output(made) != Place::Host
-                && matches!(
-                    buffer(graph, &analysis.sizes, maker, made),
-                    Buffer::Own | Buffer::DyingInput | Buffer::AnyInput
-                );
-            let bytes = output_bytes(analysis, maker, made).unwrap_or(0);
-            if !is_made || bytes == 0 {
-                continue;
-            }
-            let frame = flow.frame(maker);
-            keeping.insert(frame);
-            match frames.times(analysis, frame) {
-                Some(times) => {
-                    loops.keep(graph, made, Kept { times, more_bytes: 0 }, takers);
-                    loops.holders.entry(made).or_default().insert(holder);
-                    let kept = in_chunks(bytes).saturating_mul(times);
-                    exchanges.add(analysis, (frame, times), (made, placement.output(made)), kept, takers);
+            for (made, iteration) in roots(graph, value) {
+                let maker = graph.producer(made);
+                if let Some(from) = frames.holders.given_by(graph, made) {
+                    handed_on.push(HandedOn { from, to: holder, held_in, takers: takers.clone() });
+                    continue;
                 }
-                None => {
+                let is_made = maker.index() < graph.len()
+                    && placement.output(made) != Place::Host
+                    && buffer(graph, &analysis.sizes, maker, made).may_be_own();
+                let bytes = output_bytes(analysis, maker, made).unwrap_or(0);
+                if !is_made || bytes == 0 {
+                    continue;
+                }
+                let frame = flow.frame(maker);
+                keeping.insert(frame);
+                let Some(times) = frames.times_within(analysis, frame, held_in) else {
                     for name in frames.unknown(analysis, frame) {
                         *unknown.entry(name).or_default() += in_chunks(bytes);
                     }
+                    continue;
+                };
+                loops.keep(analysis, made, Kept { times, more_bytes: 0 }, &takers, iteration);
+                if takers.is_empty()
+                    && let Some(end) = loop_end(maker, held_in)
+                {
+                    note(&mut loops.rest_taken, end, made);
                 }
+                loops.holders.entry(made).or_default().insert(holder);
+                if iteration == Iteration::None {
+                    continue;
+                }
+                let kept = in_chunks(bytes).saturating_mul(times);
+                let place = placement.output(made);
+                exchanges.add(analysis, (frame, times), (made, place), kept, frames.holders.takers(holder));
             }
         }
+        loops.keep_what_is_handed_on(analysis, &frames, &handed_on);
         if !unknown.is_empty() {
             return Err(UnknownIterations {
                 bytes: unknown.values().copied().max().unwrap_or(0),
@@ -176,6 +202,7 @@ impl Loops {
             }
             loops.kept.insert(tensor, Kept { times: 1, more_bytes: 0 });
         }
+        loops.choose_branches(analysis, placement);
         for frame in keeping.into_iter().filter(|&frame| frame != FrameId::TOP) {
             let (Some(name), Some(times)) = (frames.names.get(&frame), frames.times(analysis, frame)) else {
                 continue;
@@ -186,18 +213,101 @@ impl Loops {
         Ok(loops)
     }
 
-    /// A tensor is kept until all have run that take it off, and all that read it then: an op that takes something off has little to
-    /// wait for, and runs iterations ahead of those that read it.
-    fn keep(&mut self, graph: &Graph, tensor: TensorId, kept: Kept, takers: &[NodeId]) {
-        self.kept.insert(tensor, kept);
-        for &taker in takers {
+    /// What is taken off one list and added to another is there until it has been taken off that too.
+    fn keep_what_is_handed_on(&mut self, analysis: &Analysis, frames: &Frames, handed_on: &[HandedOn]) {
+        let mut kept_in: HashMap<NodeId, Vec<TensorId>> = HashMap::new();
+        for (&tensor, holders) in &self.holders {
+            for &holder in holders {
+                kept_in.entry(holder).or_default().push(tensor);
+            }
+        }
+        for HandedOn { from, to, held_in, takers } in handed_on {
+            for tensor in kept_in.get(from).cloned().unwrap_or_default() {
+                let Some(&kept) = self.kept.get(&tensor) else { continue };
+                let frame = analysis.flow.frame(analysis.graph.producer(tensor));
+                let times = frames.times_within(analysis, frame, *held_in).unwrap_or(1);
+                let kept = Kept { times: times.max(kept.times), ..kept };
+                // Of a tensor that was spread there is only the whole.
+                let iteration = if kept.more_bytes > 0 { Iteration::None } else { Iteration::Before };
+                self.keep(analysis, tensor, kept, takers, iteration);
+                if self.holders.entry(tensor).or_default().insert(*to) {
+                    kept_in.entry(*to).or_default().push(tensor);
+                }
+            }
+        }
+    }
+
+    /// Of the two sides of a branch only one runs in an iteration: at most, what the side keeps that keeps more. The other's rest counts for
+    /// nothing.
+    fn choose_branches(&mut self, analysis: &Analysis, placement: &Placement) {
+        let Analysis { graph, flow, .. } = analysis;
+        let mut sides: HashMap<(TensorId, Place), [Side; 2]> = HashMap::new();
+        let mut depths: BTreeMap<(TensorId, Place), usize> = BTreeMap::new();
+        for &tensor in self.kept.keys() {
+            let maker = graph.producer(tensor);
+            let once = in_chunks(output_bytes(analysis, maker, tensor).unwrap_or(0));
+            let rest = self.rest_bytes(tensor, once);
+            let branches: Vec<(TensorId, u32)> = flow.branches_of(flow.condition(maker)).collect();
+            for &(predicate, output) in branches.iter().filter(|_| rest > 0) {
+                let key = (predicate, placement.output(tensor));
+                let depth = depths.entry(key).or_insert(usize::MAX);
+                *depth = branches.len().min(*depth);
+                if let Some(side) = sides.entry(key).or_default().get_mut(output as usize) {
+                    side.push((tensor, rest));
+                }
+            }
+        }
+        // What is within a branch is decided before it.
+        let mut order: Vec<((TensorId, Place), usize)> = depths.into_iter().collect();
+        order.sort_by_key(|&(_, depth)| std::cmp::Reverse(depth));
+        let mut idle: HashSet<TensorId> = HashSet::new();
+        for (key, _) in order {
+            let bytes = sides[&key].each_ref().map(|side| {
+                let kept = side.iter().filter(|(tensor, _)| !idle.contains(tensor));
+                kept.fold(0u64, |sum, &(_, bytes)| sum.saturating_add(bytes))
+            });
+            let less = usize::from(bytes[1] < bytes[0]);
+            idle.extend(sides[&key][less].iter().map(|&(tensor, _)| tensor));
+        }
+        for tensor in idle {
+            if let Some(kept) = self.kept.get_mut(&tensor) {
+                kept.times = 1;
+            }
+        }
+    }
+
+    /// An element is kept until all have run that take it off, and all that read it then: an op that takes something off has little to
+    /// wait for, and runs iterations ahead of those that read it. If what is added is of the iteration before, what is taken off is not the
+    /// last one.
+    fn keep(
+        &mut self,
+        analysis: &Analysis,
+        tensor: TensorId,
+        kept: Kept,
+        takers: &[Taker],
+        iteration: Iteration,
+    ) {
+        let graph = analysis.graph;
+        let known = self.kept.entry(tensor).or_insert(kept);
+        known.times = known.times.max(kept.times);
+        known.more_bytes = known.more_bytes.max(kept.more_bytes);
+        for &Taker { node: taker, loop_end } in takers {
             let gives = graph.op(taker).facts().has(Fact::GivesElement);
+            let loop_end = loop_end.filter(|_| !is_off_stack(op_of(graph, taker)));
             let elements = graph.outputs(taker).filter(|&output| gives && !is_list(graph, output));
-            let readers = elements.flat_map(|element| graph.uses(element)).map(|reader| reader.node);
+            let readers = elements.flat_map(|element| readers_of_buffer(graph, &analysis.sizes, element));
+            // What is only looked up stays in its list, and what was added first is taken off last.
+            let stays = op_of(graph, taker) == Some("TensorListGetItem") || iteration == Iteration::None;
             for node in std::iter::once(taker).chain(readers) {
-                let taken = self.taken.entry(node).or_default();
-                if !taken.contains(&tensor) {
-                    taken.push(tensor);
+                if iteration != Iteration::Before || loop_end.is_none() {
+                    note(&mut self.taken, node, tensor);
+                }
+                note(&mut self.rest_taken, node, tensor);
+            }
+            if let Some(end) = loop_end {
+                note(&mut self.rest_taken, end, tensor);
+                if stays {
+                    note(&mut self.taken, end, tensor);
                 }
             }
         }
@@ -216,7 +326,7 @@ impl Loops {
     /// The memory of a tensor, given that of one in whole chunks.
     pub fn bytes(&self, tensor: TensorId, bytes: u64) -> u64 {
         match self.kept.get(&tensor) {
-            Some(kept) => bytes.saturating_mul(kept.times).saturating_add(in_chunks(kept.more_bytes)),
+            Some(kept) => bytes.saturating_add(in_chunks(kept.more_bytes)).saturating_mul(kept.times),
             None => bytes,
         }
     }
@@ -232,395 +342,22 @@ impl Loops {
         self.whole_behind.iter().map(|(&tensor, &(exit, bytes))| (tensor, exit, bytes))
     }
 
-    /// The tensors that are there until an op has run that takes them off.
+    /// What else there is of a tensor beside the last one that was made, given the memory of one in whole chunks.
+    pub fn rest_bytes(&self, tensor: TensorId, bytes: u64) -> u64 {
+        let rest = |kept: &Kept| {
+            let each = bytes.saturating_add(in_chunks(kept.more_bytes));
+            each.saturating_mul(kept.times.saturating_sub(1))
+        };
+        self.kept.get(&tensor).map_or(0, rest)
+    }
+
+    /// The tensors of which the last one is there until an op has run.
     pub fn taken(&self, node: NodeId) -> &[TensorId] {
         self.taken.get(&node).map_or(&[], Vec::as_slice)
     }
-}
 
-/// The tensors that a graph's loops make longer in each iteration, where it is known how often these run. What is kept on a stack or a
-/// list is none of them.
-pub fn growths(analysis: &Analysis) -> Vec<Growth> {
-    let frames = Frames::of(analysis);
-    let known = |(merge, growth): (NodeId, Growth)| {
-        let times = frames.own_times(analysis, analysis.flow.frame(merge), 0)?;
-        Some(Growth { times, ..growth })
-    };
-    carried_and_joined(analysis).into_iter().filter_map(known).collect()
-}
-
-/// The loops that make a tensor longer, and of which it is not known how often they run.
-pub(super) fn endless_growth(analysis: &Analysis) -> Option<UnknownIterations> {
-    let frames = Frames::of(analysis);
-    let mut unknown: BTreeMap<&str, u64> = BTreeMap::new();
-    for (merge, growth) in carried_and_joined(analysis) {
-        let added: u64 = growth.parts.iter().filter_map(|&part| analysis.sizes.bytes(part)).sum();
-        for name in frames.unknown(analysis, analysis.flow.frame(merge)) {
-            *unknown.entry(name).or_default() += added;
-        }
+    /// The tensors of which the rest is there until an op has run.
+    pub fn rest_taken(&self, node: NodeId) -> &[TensorId] {
+        self.rest_taken.get(&node).map_or(&[], Vec::as_slice)
     }
-    let bytes = unknown.values().copied().max()?;
-    Some(UnknownIterations { bytes, loops: unknown.into_keys().map(str::to_string).collect() })
-}
-
-/// What loops carry around and join with something else in each iteration, each with its `Merge`.
-fn carried_and_joined(analysis: &Analysis) -> Vec<(NodeId, Growth)> {
-    let graph = analysis.graph;
-    let growth = |merge: NodeId| {
-        let tensor = graph.outputs(merge).next()?;
-        let (first, back) = carried(graph, tensor)?;
-        let concat = graph.producer(body(graph, back));
-        if op_of(graph, concat)? != "ConcatV2" {
-            return None;
-        }
-        let (_axis, joined) = inputs_of(graph, concat).split_last()?;
-        let (own, parts): (Vec<TensorId>, Vec<TensorId>) =
-            joined.iter().partition(|&&part| graph.producer(body(graph, part)) == merge);
-        (own.len() == 1).then_some((merge, Growth { tensor, first, concat, parts, times: 0 }))
-    };
-    let is_in_loop =
-        |&node: &NodeId| graph.flow(node) == Some(Flow::Merge) && analysis.flow.frame(node) != FrameId::TOP;
-    graph.node_ids().filter(is_in_loop).filter_map(growth).collect()
-}
-
-/// The stack, list or TensorArray to which an op adds a tensor, none if it makes one of it, and that tensor.
-fn keeps(graph: &Graph, node: NodeId) -> Option<(Option<TensorId>, TensorId)> {
-    let inputs = inputs_of(graph, node);
-    let facts = graph.op(node).facts();
-    match facts.adds() {
-        Some(value) => Some((Some(*inputs.first()?), *inputs.get(value)?)),
-        None => facts.has(Fact::MakesList).then(|| Some((None, *inputs.first()?)))?,
-    }
-}
-
-/// Whether a tensor is a list.
-fn is_list(graph: &Graph, tensor: TensorId) -> bool {
-    graph.output_type(tensor).dtype == DataType::VARIANT
-}
-
-/// The op that made a handle, or the first of a row of lists.
-fn holder_of(graph: &Graph, handle: TensorId) -> Option<NodeId> {
-    let mut node = graph.producer(root(graph, handle)?);
-    // Where a loop carries a list, what it began with.
-    let mut seen = BTreeSet::new();
-    while node.index() < graph.len() && seen.insert(node) {
-        let facts = graph.op(node).facts();
-        if !facts.has(Fact::SameList) && facts.passes_on(0).is_none() {
-            return Some(node);
-        }
-        let inputs = inputs_of(graph, node);
-        let first = inputs.iter().find(|&&input| !graph.is_back_edge(graph.producer(input), node));
-        node = graph.producer(*first?);
-    }
-    None
-}
-
-/// The tensor whose buffer another one is: of what a loop carries around, the one that the body makes.
-pub(super) fn root(graph: &Graph, mut tensor: TensorId) -> Option<TensorId> {
-    let mut seen = BTreeSet::new();
-    loop {
-        let node = graph.producer(tensor);
-        if node.index() >= graph.len() || !seen.insert(tensor) {
-            return Some(tensor);
-        }
-        let inputs = inputs_of(graph, node);
-        let back = inputs.iter().find(|&&input| graph.is_back_edge(graph.producer(input), node));
-        let passed = graph.op(node).facts().passes_on(graph.output_index(tensor));
-        match (back, passed) {
-            (Some(&back), _) => tensor = back,
-            (None, Some(slot)) => tensor = *inputs.get(slot as usize)?,
-            (None, None) => return Some(tensor),
-        }
-    }
-}
-
-/// The loops of a graph.
-struct Frames {
-    names: HashMap<FrameId, String>,
-    conditions: HashMap<FrameId, NodeId>,
-    takers: HashMap<NodeId, Vec<NodeId>>,
-    /// The ops of loops that come behind a `Switch`, and so run only if the loop goes on. The others say whether it does.
-    bodies: HashSet<NodeId>,
-    /// For each op that asks for the TensorArray of a gradient, the first that asks for the same.
-    gradients: HashMap<NodeId, NodeId>,
-}
-
-impl Frames {
-    fn of(analysis: &Analysis) -> Frames {
-        let Analysis { graph, flow, .. } = analysis;
-        let mut frames = Frames {
-            names: HashMap::new(),
-            conditions: HashMap::new(),
-            takers: HashMap::new(),
-            bodies: bodies(analysis),
-            gradients: gradients(graph),
-        };
-        for node in graph.node_ids() {
-            match graph.flow(node) {
-                Some(Flow::Enter) => {
-                    if let Some(name) = graph.attrs(node).string("frame_name") {
-                        let name = String::from_utf8_lossy(name).into_owned();
-                        frames.names.insert(flow.output_frame(node), name);
-                    }
-                }
-                Some(Flow::LoopCond) => {
-                    frames.conditions.insert(flow.frame(node), node);
-                }
-                _ if graph.op(node).facts().has(Fact::TakesOff) => {
-                    let handle = inputs_of(graph, node).first();
-                    if let Some(holder) = handle.and_then(|&handle| frames.holder_of(graph, handle)) {
-                        frames.takers.entry(holder).or_default().push(node);
-                    }
-                }
-                _ => {}
-            }
-        }
-        frames
-    }
-
-    /// The op that made a handle, or the first of a row of lists; of those that ask for the TensorArray of the same gradient, the first.
-    fn holder_of(&self, graph: &Graph, handle: TensorId) -> Option<NodeId> {
-        let holder = holder_of(graph, handle)?;
-        Some(self.gradients.get(&holder).copied().unwrap_or(holder))
-    }
-
-    /// How often what is in a frame runs in a step: as often as its loop in each iteration of those around it.
-    fn times(&self, analysis: &Analysis, mut frame: FrameId) -> Option<u64> {
-        let mut times = 1u64;
-        while frame != FrameId::TOP {
-            times = times.saturating_mul(self.own_times(analysis, frame, 0)?).min(MOST_TIMES);
-            frame = analysis.flow.around(frame);
-        }
-        Some(times)
-    }
-
-    /// How often an op of a loop runs in a step: what says whether the loop goes on runs once more than the rest.
-    fn runs_of(&self, analysis: &Analysis, node: NodeId) -> Option<u64> {
-        let frame = analysis.flow.frame(node);
-        let around = || self.times(analysis, analysis.flow.around(frame));
-        if analysis.graph.flow(node) == Some(Flow::Exit) {
-            return around();
-        }
-        let times = self.times(analysis, frame)?;
-        match self.bodies.contains(&node) {
-            true => Some(times),
-            false => Some(times.saturating_add(around()?)),
-        }
-    }
-
-    /// How often a `Switch` that ends a loop gives something to either side: to the outside when the loop is done, else to its body.
-    fn given(&self, analysis: &Analysis, node: NodeId) -> Vec<(TensorId, u64)> {
-        let Analysis { graph, flow, .. } = analysis;
-        let frame = flow.frame(node);
-        let ends_loop =
-            |&condition: &TensorId| self.conditions.get(&frame) == Some(&graph.producer(condition));
-        if graph.flow(node) != Some(Flow::Switch) || !inputs_of(graph, node).get(1).is_some_and(ends_loop) {
-            return Vec::new();
-        }
-        let sides = [self.times(analysis, flow.around(frame)), self.times(analysis, frame)];
-        graph.outputs(node).zip(sides).filter_map(|(output, times)| Some((output, times?))).collect()
-    }
-
-    /// The loops around a frame, and that itself, of which it is not known how often they run.
-    fn unknown(&self, analysis: &Analysis, mut frame: FrameId) -> Vec<&str> {
-        let mut unknown = Vec::new();
-        while frame != FrameId::TOP {
-            if self.own_times(analysis, frame, 0).is_none() {
-                unknown.push(self.names.get(&frame).map_or("without a name", String::as_str));
-            }
-            frame = analysis.flow.around(frame);
-        }
-        unknown
-    }
-
-    /// How often a loop runs, at most.
-    fn own_times(&self, analysis: &Analysis, frame: FrameId, depth: usize) -> Option<u64> {
-        let given = self.names.get(&frame).and_then(|name| analysis.iterations.of(name));
-        given.or_else(|| {
-            let condition = *self.conditions.get(&frame)?;
-            self.holds(analysis, *inputs_of(analysis.graph, condition).first()?, depth)
-        })
-    }
-
-    /// How often in turn a condition holds, at most.
-    fn holds(&self, analysis: &Analysis, condition: TensorId, depth: usize) -> Option<u64> {
-        let graph = analysis.graph;
-        let node = graph.producer(condition);
-        if node.index() >= graph.len() || depth > DEEPEST {
-            return None;
-        }
-        let inputs = inputs_of(graph, node);
-        match (graph.op(node).name(), inputs) {
-            ("Identity", &[one]) => self.holds(analysis, one, depth + 1),
-            // Both must hold.
-            ("LogicalAnd", &[one, other]) => {
-                let both = [self.holds(analysis, one, depth + 1), self.holds(analysis, other, depth + 1)];
-                both.into_iter().flatten().min()
-            }
-            ("Less", &[counter, limit]) | ("Greater", &[limit, counter]) => {
-                let (first, step) = counts_up(analysis, counter)?;
-                let limit = match largest_value(graph, &analysis.shapes, limit) {
-                    Some(limit) => limit.at_most,
-                    // The loop of a gradient runs as often as the other ran.
-                    None => {
-                        i64::try_from(self.counted(analysis, began_with(graph, limit), depth + 1)?).ok()?
-                    }
-                };
-                Some(u64::try_from(limit.checked_sub(first)?.max(0)).ok()?.div_ceil(step))
-            }
-            // The loop of a gradient goes back as often as the other went on.
-            ("GreaterEqual", &[counter, limit]) => {
-                let limit = largest_value(graph, &analysis.shapes, limit)?;
-                if !limit.is_exact || limit.at_most < 1 {
-                    return None;
-                }
-                self.counted(analysis, counts_down_from(graph, counter)?, depth + 1)
-            }
-            _ => None,
-        }
-    }
-
-    /// How often the loop ran that a tensor counted.
-    fn counted(&self, analysis: &Analysis, count: TensorId, depth: usize) -> Option<u64> {
-        let graph = analysis.graph;
-        let mut node = graph.producer(count);
-        // Off a stack, in a loop in a loop: what was pushed.
-        if is_off_for_good(op_of(graph, node)) {
-            let holder = self.holder_of(graph, *inputs_of(graph, node).first()?)?;
-            let pushes = graph.node_ids().filter_map(|node| {
-                let (handle, value) = keeps(graph, node)?;
-                (self.holder_of(graph, handle?) == Some(holder)).then_some(value)
-            });
-            let pushed: Vec<TensorId> = pushes.collect();
-            let &[value] = &*pushed else { return None };
-            node = graph.producer(value);
-        }
-        if flow_of(graph, node)? != Flow::Exit {
-            return None;
-        }
-        let frame = analysis.flow.frame(node);
-        let switch = graph.producer(*inputs_of(graph, node).first()?);
-        let merge = *inputs_of(graph, switch).first()?;
-        let (first, step) = counts_up(analysis, merge)?;
-        (first == 0 && step == 1).then(|| self.own_times(analysis, frame, depth + 1))?
-    }
-}
-
-/// For each op that asks for the TensorArray of a gradient, the first in the file that asks for the same: of the same TensorArray, under the same
-/// name.
-fn gradients(graph: &Graph) -> HashMap<NodeId, NodeId> {
-    let mut first: HashMap<(NodeId, &[u8]), NodeId> = HashMap::new();
-    let mut gradients = HashMap::new();
-    for node in graph.node_ids().filter(|&node| graph.op(node).name().starts_with("TensorArrayGrad")) {
-        let of = inputs_of(graph, node).first().and_then(|&handle| holder_of(graph, handle));
-        if let (Some(of), Some(source)) = (of, graph.attrs(node).string("source")) {
-            gradients.insert(node, *first.entry((of, source)).or_insert(node));
-        }
-    }
-    gradients
-}
-
-/// The ops of loops behind a `Switch` of their loop.
-fn bodies(analysis: &Analysis) -> HashSet<NodeId> {
-    let Analysis { graph, flow, .. } = analysis;
-    let mut bodies: HashSet<NodeId> = HashSet::new();
-    for &node in graph.topological() {
-        let frame = flow.frame(node);
-        let is_behind = |before: NodeId| {
-            before.index() < graph.len()
-                && !graph.is_back_edge(before, node)
-                && flow.frame(before) == frame
-                && (bodies.contains(&before) || graph.flow(before) == Some(Flow::Switch))
-        };
-        if frame != FrameId::TOP && graph.predecessors(node).any(is_behind) {
-            bodies.insert(node);
-        }
-    }
-    bodies
-}
-
-/// Where a loop's counter begins at least, and by how much it grows in each iteration.
-fn counts_up(analysis: &Analysis, counter: TensorId) -> Option<(i64, u64)> {
-    let graph = analysis.graph;
-    let (first, back) = carried(graph, counter)?;
-    let next = graph.producer(body(graph, back));
-    let (sum, true) = (inputs_of(graph, next), matches!(op_of(graph, next)?, "Add" | "AddV2")) else {
-        return None;
-    };
-    let &[one, other] = sum else { return None };
-    let from_counter = |tensor: TensorId| graph.producer(body(graph, tensor)) == graph.producer(counter);
-    let step = if from_counter(one) {
-        other
-    } else if from_counter(other) {
-        one
-    } else {
-        return None;
-    };
-    let step = largest_value(graph, &analysis.shapes, step).filter(|step| step.is_exact)?;
-    let first = largest_value(graph, &analysis.shapes, first)?;
-    // A counter that begins somewhere above zero begins at zero at least.
-    let least = if first.is_exact { first.at_most } else { first.is_size.then_some(0)? };
-    Some((least, u64::try_from(step.at_most).ok().filter(|&step| step > 0)?))
-}
-
-/// What a loop's counter begins with, if it goes down by one in each iteration.
-fn counts_down_from(graph: &Graph, counter: TensorId) -> Option<TensorId> {
-    let (first, back) = carried(graph, counter)?;
-    let next = graph.producer(body(graph, back));
-    let inputs = inputs_of(graph, next);
-    let goes_down = op_of(graph, next)? == "Sub"
-        && inputs.first().is_some_and(|&one| graph.producer(body(graph, one)) == graph.producer(counter));
-    goes_down.then_some(first)
-}
-
-/// What a loop carries under a name: its first value, and what the body makes of it.
-fn carried(graph: &Graph, merge: TensorId) -> Option<(TensorId, TensorId)> {
-    let node = graph.producer(body(graph, merge));
-    if flow_of(graph, node)? != Flow::Merge {
-        return None;
-    }
-    let &[first, back] = inputs_of(graph, node) else { return None };
-    let source = |tensor: TensorId| inputs_of(graph, graph.producer(tensor)).first().copied();
-    let is_loop = flow_of(graph, graph.producer(first))? == Flow::Enter
-        && flow_of(graph, graph.producer(back))? == Flow::NextIteration;
-    is_loop.then(|| Some((source(first)?, source(back)?)))?
-}
-
-/// What a tensor was before it was led into loops that carry it around as it is.
-fn began_with(graph: &Graph, mut tensor: TensorId) -> TensorId {
-    for _ in 0..DEEPEST {
-        let Some((first, back)) = carried(graph, tensor) else { break };
-        if graph.producer(body(graph, back)) != graph.producer(body(graph, tensor)) {
-            break;
-        }
-        tensor = first;
-    }
-    tensor
-}
-
-/// The loop's variable that a body's tensor is, behind `Switch` and `Identity`.
-fn body(graph: &Graph, mut tensor: TensorId) -> TensorId {
-    for _ in 0..DEEPEST {
-        let node = graph.producer(tensor);
-        match (op_of(graph, node), inputs_of(graph, node).first()) {
-            (Some("Identity" | "Switch"), Some(&input)) => tensor = input,
-            _ => break,
-        }
-    }
-    tensor
-}
-
-/// The name of a node's op; none of an argument of a function.
-pub(super) fn op_of<'a>(graph: &Graph<'a>, node: NodeId) -> Option<&'a str> {
-    (node.index() < graph.len()).then(|| graph.op(node).name())
-}
-
-/// What a node is in control flow; nothing if it is an argument of a function.
-fn flow_of(graph: &Graph, node: NodeId) -> Option<Flow> {
-    (node.index() < graph.len()).then(|| graph.flow(node))?
-}
-
-/// What a node reads; nothing if it is an argument of a function.
-fn inputs_of<'g>(graph: &'g Graph, node: NodeId) -> &'g [TensorId] {
-    if node.index() < graph.len() { graph.data_inputs(node) } else { &[] }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::Outline;
 use super::accumulations::Pace;
 use super::builder::Builder;
+use super::holders::is_off_stack;
 use super::initial::Initial;
 use crate::dtype::DataType;
 use crate::graph::{Graph, NodeId, Rows, TensorId};
@@ -50,6 +51,12 @@ pub(super) fn buffer(graph: &Graph, sizes: &Sizes, node: NodeId, tensor: TensorI
         full_optional(graph, node, tensor).map_or(Buffer::AnyInput, Buffer::Input)
     } else if let Some(slot) = facts.passes_on(output) {
         Buffer::Input(slot)
+    } else if facts.has(Fact::GivesElement)
+        && !(facts.has(Fact::SameList) && output == 0)
+        && !is_off_stack(Some(graph.op(node).name()))
+    {
+        // It was kept, and is there until all have read it that take it off.
+        Buffer::Persistent
     } else if sizes.resizes_nothing(graph, node) {
         Buffer::Input(0)
     } else if facts.has(Fact::TakesOver) {
@@ -65,7 +72,14 @@ fn full_optional(graph: &Graph, merge: NodeId, output: TensorId) -> Option<u32> 
     if graph.output_type(output).dtype != DataType::VARIANT {
         return None;
     }
-    let is_empty = |mut tensor: TensorId| loop {
+    let inputs = graph.data_inputs(merge);
+    let full = inputs.iter().position(|&input| !is_empty_optional(graph, input))?;
+    inputs.iter().any(|&input| is_empty_optional(graph, input)).then_some(full as u32)
+}
+
+/// Whether a tensor is an optional that certainly holds nothing.
+pub(super) fn is_empty_optional(graph: &Graph, mut tensor: TensorId) -> bool {
+    loop {
         let node = graph.producer(tensor);
         if node.index() >= graph.len() {
             return false;
@@ -75,10 +89,7 @@ fn full_optional(graph: &Graph, merge: NodeId, output: TensorId) -> Option<u32> 
             ("Identity", &[input]) => tensor = input,
             _ => return false,
         }
-    };
-    let inputs = graph.data_inputs(merge);
-    let full = inputs.iter().position(|&input| !is_empty(input))?;
-    inputs.iter().any(|&input| is_empty(input)).then_some(full as u32)
+    }
 }
 
 /// What an entry of a program is.

@@ -14,6 +14,7 @@ use tf_lms::shape::{Shapes, Sizes};
 
 const FLOAT: i32 = 1;
 const INT32: i32 = 3;
+const INT64: i32 = 9;
 
 /// A node, its op, what it reads, its attributes, and how many elements its first output has at most.
 type Case = (&'static str, &'static str, &'static [&'static str], Vec<(&'static str, Value)>, u64);
@@ -31,6 +32,15 @@ fn with(more: &[(&'static str, Value)]) -> Vec<(&'static str, Value)> {
 
 fn index(name: &'static str) -> (&'static str, Value) {
     (name, attr_type(INT32))
+}
+
+fn of_places(shrink: i64) -> Vec<(&'static str, Value)> {
+    let masks = [("shrink_axis_mask", Value::I(shrink)), ("end_mask", Value::I(1))];
+    [&[("T", attr_type(INT64)), index("Index")][..], &masks].concat()
+}
+
+fn to_wide() -> Vec<(&'static str, Value)> {
+    vec![("SrcT", attr_type(INT32)), ("DstT", attr_type(INT64))]
 }
 
 /// Ops that make tensors of no known size, or read such. `rows` has a row of four for each different number.
@@ -126,6 +136,31 @@ fn cases() -> Vec<Case> {
         ),
         ("sums", "Cumsum", &["rows", "zero"], with(&[index("Tidx")]), 48),
         ("biased", "BiasAdd", &["rows", "row"], of_floats(), 48),
+        ("place", "StridedSlice", &["where", "from_0_0", "to_0_1", "ones_2"], of_places(2), 12),
+        ("segment_sums", "SegmentSum", &["rows", "place"], with(&[("Tindices", attr_type(INT64))]), 48),
+        (
+            "looked_up",
+            "SparseSegmentSum",
+            &["table", "unique", "counted"],
+            with(&[index("Tidx"), index("Tsegmentids")]),
+            48,
+        ),
+        ("kept_sums", "Sum", &["rows", "axis"], reduction(true), 48),
+        ("some_sums", "Sum", &["rows", "axis"], reduction(false), 12),
+        ("positive_rows", "Greater", &["rows", "half"], of_floats(), 48),
+        ("entries", "Where", &["positive_rows"], vec![("T", attr_type(10))], 96),
+        ("entry_rows", "StridedSlice", &["entries", "from_0_0", "to_0_1", "ones_2"], of_places(2), 48),
+        ("wide_zero", "Cast", &["zero"], to_wide(), 1),
+        ("wide_shape", "Shape", &["rows"], with(&[("out_type", attr_type(INT64))]), 2),
+        ("wide_pairs", "Cast", &["pairs_shape"], to_wide(), 2),
+        ("reshaped", "SparseReshape", &["entries", "wide_shape", "wide_pairs"], vec![], 96),
+        (
+            "filled_rows",
+            "SparseFillEmptyRows",
+            &["entries", "entry_rows", "wide_shape", "wide_zero"],
+            vec![("T", attr_type(INT64))],
+            120,
+        ),
     ]
 }
 
@@ -145,6 +180,8 @@ fn nodes() -> Nodes {
     let ints = [("dtype", attr_type(INT32)), ("shape", Value::Shape(shape(&[12])))];
     nodes.add("numbers", "Placeholder", &[], &ints).declares("numbers", &[12]);
     nodes.add("parts", "Placeholder", &[], &ints).declares("parts", &[12]);
+    let axis = [("dtype", attr_type(INT32)), ("shape", Value::Shape(shape(&[1])))];
+    nodes.add("axis", "Placeholder", &[], &axis).declares("axis", &[1]);
     for (name, sizes) in FLOATS {
         nodes.placeholder(name, sizes).declares(name, sizes);
     }
@@ -160,6 +197,8 @@ fn nodes() -> Nodes {
         ("swap", &[2], &[1, 0]),
         ("flat_shape", &[1], &[-1]),
         ("pairs_shape", &[2], &[2, -1]),
+        ("from_0_0", &[2], &[0, 0]),
+        ("to_0_1", &[2], &[0, 1]),
         ("from_0_1", &[2], &[0, 1]),
         ("size_all_2", &[2], &[-1, 2]),
         ("to_0_2", &[2], &[0, 2]),
@@ -172,6 +211,7 @@ fn nodes() -> Nodes {
     }
     // How many sizes there are the inference knows of any shape.
     nodes.declares("shape", &[1]).declares("count", &[]);
+    nodes.declares("wide_shape", &[2]).declares("wide_pairs", &[2]);
     nodes
 }
 
@@ -217,6 +257,7 @@ fn tensorflow_makes_no_more() {
     let session = Session::new(tensorflow, &nodes.graph().encode_to_vec(), &ConfigProto::default()).unwrap();
     let mut fed = vec![
         ("numbers", Tensor::of(&[12], &NUMBERS).unwrap()),
+        ("axis", Tensor::of(&[1], &[0]).unwrap()),
         ("parts", Tensor::of(&[12], &[0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]).unwrap()),
     ];
     for (name, sizes) in FLOATS {

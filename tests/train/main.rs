@@ -11,6 +11,7 @@ mod grappler;
 mod host;
 mod link;
 mod loops;
+mod odd;
 mod plans;
 mod reports;
 mod signatures;

@@ -19,6 +19,9 @@ fn gpu_kernels() -> Result<impl Iterator<Item = KernelDef>, Fault> {
     Ok(decode(TABLE)?.into_iter().filter(|kernel| kernel.device_type == "GPU"))
 }
 
+/// The ops on optionals that a GPU has kernels for: branches keep in them what their gradients need.
+const OPTIONALS: [&str; 4] = ["OptionalFromValue", "OptionalGetValue", "OptionalHasValue", "OptionalNone"];
+
 /// `DataType`s that are not plain bytes.
 const STRING: i32 = 7;
 const RESOURCE: i32 = 20;
@@ -49,6 +52,10 @@ fn kind(op: &OpDef, kernel: &KernelDef) -> Option<Kind> {
     // ones there too. (The ops that make and change lists have kernels for any device.)
     let of_variants = kernel.constraint.iter().any(|constraint| constraint.types() == [VARIANT]);
     if of_variants && matches!(op.name.as_str(), "AddN" | "ZerosLike") {
+        return Some(Kind::Native);
+    }
+    // A list that is taken off a list of lists, and what is put into an optional or comes out of it, is handed on as it lies in memory.
+    if of_variants && op.name == "TensorListPopBack" || OPTIONALS.contains(&op.name.as_str()) {
         return Some(Kind::Native);
     }
     // Strings and variants do not survive a copy of their bytes; functions would run in the wrong place.

@@ -2,8 +2,9 @@
 //!
 //! How many different tokens a batch has, how many entries of a mask are true: no shape tells, and TensorFlow's inference leaves it open.
 //! But it is no more than there are tokens, or entries. [`rules`] says so of each op that makes such a tensor and of those that read one;
-//! [`values`] bounds the small integers that ops take as sizes. What is fed and left open has no bound.
+//! [`values`] bounds the small integers that ops take as sizes, and [`entries`] those that say where something lies. What is fed and left open has no bound.
 
+mod entries;
 mod growth;
 mod rules;
 mod slices;
@@ -11,6 +12,7 @@ mod values;
 
 use std::collections::HashMap;
 
+use entries::Entries;
 pub use growth::Growth;
 use values::Values;
 
@@ -34,7 +36,7 @@ pub struct LargestValue {
 
 /// What the single integer of a tensor is at most, if constants and shapes tell.
 pub fn largest_value(graph: &Graph, shapes: &Shapes, tensor: TensorId) -> Option<LargestValue> {
-    let mut bounds = Bounds { graph, shapes, found: HashMap::new(), values: Values::default() };
+    let mut bounds = Bounds::new(graph, shapes);
     let &[values::Value { at_most, is_exact, is_size }] = &*values::of(&mut bounds, tensor)? else {
         return None;
     };
@@ -48,7 +50,7 @@ pub(super) fn upper_bounds(
     shapes: &Shapes,
     growths: &[Growth],
 ) -> HashMap<TensorId, Box<[i64]>> {
-    let mut bounds = Bounds { graph, shapes, found: HashMap::new(), values: Values::default() };
+    let mut bounds = Bounds::new(graph, shapes);
     bounds.find_all();
     if !growths.is_empty() {
         // What a loop adds is known by now, and so how long it gets, from which more may follow.
@@ -57,7 +59,7 @@ pub(super) fn upper_bounds(
                 bounds.found.insert(growth.tensor, most.into());
             }
         }
-        bounds.values = Values::default();
+        (bounds.values, bounds.entries) = (Values::default(), Entries::default());
         bounds.find_all();
     }
     bounds.found
@@ -73,9 +75,16 @@ struct Bounds<'a> {
     shapes: &'a Shapes,
     found: HashMap<TensorId, Box<[i64]>>,
     values: Values,
+    entries: Entries,
 }
 
-impl Bounds<'_> {
+impl<'a> Bounds<'a> {
+    /// Nothing is found yet.
+    fn new(graph: &'a Graph<'a>, shapes: &'a Shapes) -> Bounds<'a> {
+        let (values, entries) = (Values::default(), Entries::default());
+        Bounds { graph, shapes, found: HashMap::new(), values, entries }
+    }
+
     /// Bounds all that is open, in an order in which inputs come first.
     fn find_all(&mut self) {
         let Bounds { graph, shapes, .. } = *self;

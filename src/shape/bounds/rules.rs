@@ -4,7 +4,7 @@
 
 use prost::Message;
 
-use super::{Bounds, Most, axis_of, broadcast, largest, product, slices, values};
+use super::{Bounds, Most, axis_of, broadcast, entries, largest, product, slices, values};
 use crate::graph::NodeId;
 use crate::ops::{Attr, AttrLookup, ShapeRule};
 use crate::proto::tensorflow::AttrValue;
@@ -59,6 +59,41 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<
             let mut most = bounds.most_values(node, 3).filter(|count| count.len() == 1)?;
             most.extend_from_slice(data.get(1..)?);
             Some(most)
+        }
+        "SegmentSum" | "SegmentMean" | "SegmentProd" | "SegmentMax" | "SegmentMin" => {
+            segments(bounds, node, 1)
+        }
+        "SparseSegmentSum" | "SparseSegmentMean" | "SparseSegmentSqrtN" => segments(bounds, node, 2),
+        // A row for each that was looked up, which are different.
+        "SparseSegmentSumGradV2" | "SparseSegmentMeanGradV2" | "SparseSegmentSqrtNGradV2" => {
+            let mut most = bounds.input(node, 1)?;
+            if output == 0 {
+                most.extend_from_slice(bounds.input(node, 0)?.get(1..)?);
+            }
+            Some(most)
+        }
+        "SparseReshape" => {
+            let (entries, rank) = (*bounds.input(node, 0)?.first()?, bounds.input(node, 2)?);
+            Some(if output == 0 { [vec![entries], rank].concat() } else { rank })
+        }
+        // An entry more for each row that has none.
+        "SparseFillEmptyRows" => {
+            let rows = *bounds.most_values(node, 2)?.first()?;
+            let &[entries, rank] = &*bounds.input(node, 0)? else { return None };
+            let all = entries.checked_add(rows)?;
+            Some(match output {
+                0 => vec![all, rank],
+                1 => vec![all],
+                2 => vec![rows],
+                _ => vec![entries],
+            })
+        }
+        "SparseFillEmptyRowsGrad" => {
+            if output == 0 {
+                bounds.input(node, 0)
+            } else {
+                Some(Vec::new())
+            }
         }
         "Gather" | "GatherV2" => gathered(bounds, node),
         "ResourceGather" => {
@@ -197,11 +232,29 @@ fn merged(bounds: &Bounds, node: NodeId, output: u32) -> Option<Most> {
     (output == 0 && !turns).then(|| largest(&bounds.inputs(node)?))?
 }
 
+/// A row for each segment, as long as those of the data.
+fn segments(bounds: &mut Bounds, node: NodeId, numbers: usize) -> Option<Most> {
+    let data = bounds.input(node, 0)?;
+    let mut most = vec![entries::segments(bounds, *bounds.graph.data_inputs(node).get(numbers)?)?];
+    most.extend_from_slice(data.get(1..)?);
+    Some(most)
+}
+
 fn reduced(bounds: &mut Bounds, node: NodeId) -> Option<Most> {
     let most = bounds.input(node, 0)?;
-    let axes = bounds.exact_values(node, 1)?;
+    let keeps = bounds.flag(node, "keep_dims");
+    let Some(axes) = bounds.exact_values(node, 1) else {
+        // Along whichever axis: all that is known is how many dimensions are left.
+        let left = bounds.shapes.rank(bounds.graph.outputs(node).next()?);
+        let left = left.or_else(|| most.len().checked_sub(bounds.length(node, 1)?));
+        // What a dimension becomes that is kept is one, also where there was nothing.
+        return match keeps {
+            true => Some(most.into_iter().map(|size| size.max(1)).collect()),
+            false => entries::without_some(&most, left?),
+        };
+    };
     let axes: Option<Vec<usize>> = axes.into_iter().map(|axis| axis_of(axis, most.len())).collect();
-    let (axes, keeps) = (axes?, bounds.flag(node, "keep_dims"));
+    let axes = axes?;
     let sizes = most.into_iter().enumerate();
     let left = sizes.filter_map(|(axis, size)| match axes.contains(&axis) {
         true => keeps.then_some(1),

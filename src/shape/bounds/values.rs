@@ -203,6 +203,7 @@ fn made_by(bounds: &mut Bounds, node: NodeId, tensor: TensorId) -> Option<Vec<Va
                 .contains(&count)
                 .then(|| (0..count as i64).map(|i| Value::is(start + i * delta)).collect())
         }
+        "SparseReshape" if output == 1 => sparse_shape(bounds, node),
         "Fill" => {
             let count = super::product(&bounds.exact_values(node, 0)?)?;
             let &[value] = &*bounds.values(node, 1)? else { return None };
@@ -275,6 +276,19 @@ fn shape(bounds: &Bounds, node: NodeId, slot: usize) -> Option<Vec<Value>> {
 fn times(one: Value, other: Value) -> Option<Value> {
     let is_bounded = one.is_exact && other.is_exact || one.is_size && other.is_size;
     is_bounded.then_some(Value::made_of(one, other, one.at_most.checked_mul(other.at_most)?))
+}
+
+/// What a sparse tensor is made into, of which one size may be left to follow from the others.
+fn sparse_shape(bounds: &mut Bounds, node: NodeId) -> Option<Vec<Value>> {
+    let (old, wanted) = (bounds.values(node, 1)?, bounds.values(node, 2)?);
+    let is_open = |value: &Value| value.exact() == Some(-1);
+    let all = old.into_iter().try_fold(Value::is(1), times)?;
+    // Of the others, those that are only bounded may be as small as one.
+    let others = wanted.iter().filter(|value| !is_open(value));
+    let known = others.clone().filter_map(|value| value.exact()).product::<i64>().max(1);
+    let is_exact = all.is_exact && others.clone().all(|value| value.is_exact);
+    let open = Value { at_most: all.at_most / known, is_exact, is_size: true };
+    Some(wanted.iter().map(|&value| if is_open(&value) { open } else { value }).collect())
 }
 
 /// An op on each pair of elements; one that has a single element goes with all of the other's.
