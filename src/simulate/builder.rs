@@ -5,77 +5,15 @@ use std::collections::HashSet;
 use rustc_hash::FxHashMap as HashMap;
 
 use super::accumulations::Pace;
-use super::outline::{Outline, output_bytes};
+use super::outline::Outline;
 use super::pool::in_chunks;
 use super::program::{Buffer, NONE, Op, Origin, Program, Tensor};
+use super::runs::{Runs, add_run};
 use super::wiring::{Input, before_of, inputs_of};
 use crate::graph::{Graph, NodeId, Rows, TensorId};
 use crate::ops::Flow;
 use crate::order::Place;
 use crate::plan::{Analysis, Draft, Substitute, idle_ops};
-
-/// The ops of a step and what they make, before anything connects them: the same in each program.
-#[derive(Debug)]
-pub(super) struct Runs {
-    ops: Vec<Op>,
-    tensors: Vec<Tensor>,
-    /// For each tensor of the graph that the step makes, its number in the program.
-    numbers: Vec<u32>,
-    /// For each tensor that a loop keeps the number of the rest of it.
-    rests: HashMap<TensorId, u32>,
-}
-
-impl Runs {
-    /// All of a step.
-    pub(super) fn of(outline: &Outline) -> Runs {
-        let graph = outline.analysis.graph;
-        let (mut ops, mut tensors) =
-            (Vec::with_capacity(outline.order.len()), Vec::with_capacity(outline.order.len() * 2));
-        let mut numbers = vec![NONE; graph.tensor_count()];
-        let mut rests = HashMap::default();
-        for &node in &outline.order {
-            for (tensor, number) in graph.outputs(node).zip(tensors.len() as u32..) {
-                numbers[tensor.index()] = number;
-            }
-            add_run(outline, node, Origin::Op(node), &mut ops, &mut tensors);
-            add_rests(outline, node, &mut ops, &mut tensors, &mut rests);
-        }
-        Runs { ops, tensors, numbers, rests }
-    }
-}
-
-/// Adds an entry that runs an op of the graph, with its outputs.
-fn add_run(outline: &Outline, node: NodeId, origin: Origin, ops: &mut Vec<Op>, tensors: &mut Vec<Tensor>) {
-    let graph = outline.analysis.graph;
-    let place = outline.placement.op(node);
-    let number = outline.place_of[node.index()] as usize;
-    let first_tensor = tensors.len() as u32;
-    for tensor in graph.outputs(node) {
-        let content_bytes = output_bytes(outline.analysis, node, tensor).unwrap_or(0);
-        tensors.push(Tensor {
-            bytes: once_bytes(outline, tensor, content_bytes),
-            // A copy of it goes in each iteration.
-            content_bytes: content_bytes.saturating_mul(outline.loops.times_given(graph, tensor)),
-            place: outline.placement.output(tensor),
-            buffer: outline.buffer(node, tensor),
-            uses: 0,
-        });
-    }
-    ops.push(Op {
-        origin,
-        from: place,
-        to: place,
-        receiver: place,
-        is_copy: false,
-        is_expensive: place == Place::Host && !graph.op(node).facts().is_cheap(),
-        seconds: outline.seconds[number],
-        workspace_bytes: outline.workspace_bytes[number],
-        copies: 0,
-        waits: 0,
-        first_tensor,
-        tensors: tensors.len() as u32 - first_tensor,
-    });
-}
 
 /// What the body of a loop hands on to the next iteration, of which an op is the way out.
 fn result_of(graph: &Graph, exit: NodeId) -> Option<TensorId> {
@@ -88,33 +26,6 @@ fn result_of(graph: &Graph, exit: NodeId) -> Option<TensorId> {
     let merge = input(switch).filter(|node| is(node, Flow::Merge))?;
     let mut inputs = graph.data_inputs(merge).iter().copied();
     inputs.find(|&input| graph.is_back_edge(graph.producer(input), merge))
-}
-
-/// What a tensor takes; of one that a loop keeps, the last one that was made.
-fn once_bytes(outline: &Outline, tensor: TensorId, content_bytes: u64) -> u64 {
-    let once = in_chunks(content_bytes);
-    outline.loops.bytes(tensor, once) - outline.loops.rest_bytes(tensor, once)
-}
-
-/// Has the last entry make also what is there beside the last of each tensor that a loop keeps.
-fn add_rests(
-    outline: &Outline,
-    node: NodeId,
-    ops: &mut [Op],
-    tensors: &mut Vec<Tensor>,
-    rests: &mut HashMap<TensorId, u32>,
-) {
-    let Some(entry) = ops.last_mut() else { return };
-    for tensor in outline.analysis.graph.outputs(node) {
-        let once = in_chunks(output_bytes(outline.analysis, node, tensor).unwrap_or(0));
-        let bytes = outline.loops.rest_bytes(tensor, once);
-        if bytes > 0 {
-            rests.insert(tensor, tensors.len() as u32);
-            let place = outline.placement.output(tensor);
-            tensors.push(Tensor { bytes, content_bytes: 0, place, buffer: Buffer::Own, uses: 0 });
-            entry.tensors += 1;
-        }
-    }
 }
 
 /// A program in the making.

@@ -25,6 +25,7 @@ mod outline;
 mod persistent;
 mod pool;
 mod program;
+mod runs;
 mod scenario;
 mod wiring;
 

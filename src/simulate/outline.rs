@@ -8,7 +8,6 @@ use std::sync::OnceLock;
 use rustc_hash::FxHashSet as HashSet;
 
 use super::accumulations::{Accumulation, OnHost, accumulations};
-use super::builder::Runs;
 use super::copied_reads::copied_reads;
 use super::holders::root;
 use super::initial::Beginning;
@@ -17,6 +16,7 @@ use super::late::Late;
 use super::loops::Loops;
 use super::persistent::Persistent;
 use super::program::{Buffer, NONE, buffer};
+use super::runs::Runs;
 use super::wiring::Wiring;
 use super::{Liveness, constants};
 use crate::graph::{Graph, NodeId, TensorId};

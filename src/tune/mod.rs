@@ -8,6 +8,7 @@ pub mod accuracy;
 mod bound;
 mod by_levels;
 mod description;
+mod deviations;
 mod error;
 mod judge;
 mod least_budget;

@@ -1,0 +1,107 @@
+//! What a step runs before a plan changes anything, not yet connected: the same in each program.
+//!
+//! An op that makes something that a loop keeps makes two tensors of it: the last one, and what else there is by then.
+
+use rustc_hash::FxHashMap as HashMap;
+
+use super::outline::{Outline, output_bytes};
+use super::pool::in_chunks;
+use super::program::{Buffer, NONE, Op, Origin, Tensor};
+use crate::graph::{NodeId, TensorId};
+use crate::order::Place;
+
+/// The ops of a step and what they make, before anything connects them: the same in each program.
+#[derive(Debug)]
+pub(super) struct Runs {
+    pub ops: Vec<Op>,
+    pub tensors: Vec<Tensor>,
+    /// For each tensor of the graph that the step makes, its number in the program.
+    pub numbers: Vec<u32>,
+    /// For each tensor that a loop keeps the number of the rest of it.
+    pub rests: HashMap<TensorId, u32>,
+}
+
+impl Runs {
+    /// All of a step.
+    pub fn of(outline: &Outline) -> Runs {
+        let graph = outline.analysis.graph;
+        let (mut ops, mut tensors) =
+            (Vec::with_capacity(outline.order.len()), Vec::with_capacity(outline.order.len() * 2));
+        let mut numbers = vec![NONE; graph.tensor_count()];
+        let mut rests = HashMap::default();
+        for &node in &outline.order {
+            for (tensor, number) in graph.outputs(node).zip(tensors.len() as u32..) {
+                numbers[tensor.index()] = number;
+            }
+            add_run(outline, node, Origin::Op(node), &mut ops, &mut tensors);
+            add_rests(outline, node, &mut ops, &mut tensors, &mut rests);
+        }
+        Runs { ops, tensors, numbers, rests }
+    }
+}
+
+/// Adds an entry that runs an op of the graph, with its outputs.
+pub(super) fn add_run(
+    outline: &Outline,
+    node: NodeId,
+    origin: Origin,
+    ops: &mut Vec<Op>,
+    tensors: &mut Vec<Tensor>,
+) {
+    let graph = outline.analysis.graph;
+    let place = outline.placement.op(node);
+    let number = outline.place_of[node.index()] as usize;
+    let first_tensor = tensors.len() as u32;
+    for tensor in graph.outputs(node) {
+        let content_bytes = output_bytes(outline.analysis, node, tensor).unwrap_or(0);
+        tensors.push(Tensor {
+            bytes: once_bytes(outline, tensor, content_bytes),
+            // A copy of it goes in each iteration.
+            content_bytes: content_bytes.saturating_mul(outline.loops.times_given(graph, tensor)),
+            place: outline.placement.output(tensor),
+            buffer: outline.buffer(node, tensor),
+            uses: 0,
+        });
+    }
+    ops.push(Op {
+        origin,
+        from: place,
+        to: place,
+        receiver: place,
+        is_copy: false,
+        is_expensive: place == Place::Host && !graph.op(node).facts().is_cheap(),
+        seconds: outline.seconds[number],
+        workspace_bytes: outline.workspace_bytes[number],
+        copies: 0,
+        waits: 0,
+        first_tensor,
+        tensors: tensors.len() as u32 - first_tensor,
+    });
+}
+
+/// What a tensor takes; of one that a loop keeps, the last one that was made.
+fn once_bytes(outline: &Outline, tensor: TensorId, content_bytes: u64) -> u64 {
+    let once = in_chunks(content_bytes);
+    outline.loops.bytes(tensor, once) - outline.loops.rest_bytes(tensor, once)
+}
+
+/// Has the last entry make also what is there beside the last of each tensor that a loop keeps.
+fn add_rests(
+    outline: &Outline,
+    node: NodeId,
+    ops: &mut [Op],
+    tensors: &mut Vec<Tensor>,
+    rests: &mut HashMap<TensorId, u32>,
+) {
+    let Some(entry) = ops.last_mut() else { return };
+    for tensor in outline.analysis.graph.outputs(node) {
+        let once = in_chunks(output_bytes(outline.analysis, node, tensor).unwrap_or(0));
+        let bytes = outline.loops.rest_bytes(tensor, once);
+        if bytes > 0 {
+            rests.insert(tensor, tensors.len() as u32);
+            let place = outline.placement.output(tensor);
+            tensors.push(Tensor { bytes, content_bytes: 0, place, buffer: Buffer::Own, uses: 0 });
+            entry.tensors += 1;
+        }
+    }
+}
