@@ -45,8 +45,8 @@ pub(super) fn deviations(gpus: usize) -> Vec<Scenario> {
 }
 
 /// What a plan that was picked among thousands is tried with besides, each with the machine as it is and with a host that never runs ahead
-/// of its GPUs; and with two threads of the host. Those of [`deviations`] decided which were picked. Where ops take much longer than predicted, copies take hardly any time
-/// beside them.
+/// of its GPUs; and with two threads of the host. Those of [`deviations`] decided which were picked. Where ops take much longer than
+/// predicted, copies take hardly any time beside them.
 pub(super) fn further_deviations(gpus: usize) -> impl Iterator<Item = Scenario> {
     let copies = |slowness: f64| Scenario::PREDICTED.with_copies(slowness);
     let uneven = move |slowness: f64, seed: u64| by_chance(seed, gpus).with_copies(slowness);

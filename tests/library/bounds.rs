@@ -249,6 +249,21 @@ fn what_the_data_decides_is_bounded() {
     }
 }
 
+/// A file may say anything: sizes whose product passes 64 bits have no bound.
+#[test]
+fn sizes_that_no_tensor_has_are_not_bounded() {
+    let mut nodes = nodes();
+    constant(&mut nodes, "vast", &[4], &[i32::MAX, i32::MAX, i32::MAX, -1]);
+    nodes.add("wide_vast", "Cast", &["vast"], &to_wide()).declares("wide_vast", &[4]);
+    nodes.add("vastly", "SparseReshape", &["entries", "wide_shape", "wide_vast"], &[]);
+    nodes.add("of_vast", "StridedSlice", &["vastly", "from_0_0", "to_0_1", "ones_2"], &of_places(2));
+    let attrs = [("T", attr_type(FLOAT)), ("Tindices", attr_type(INT64))];
+    nodes.add("vast_sums", "SegmentSum", &["rows", "of_vast"], &attrs);
+    let found = bounds("vast", &nodes);
+    let (_, elements) = found.iter().find(|(name, _)| name == "vast_sums:0").unwrap();
+    assert_eq!(*elements, None);
+}
+
 #[test]
 fn tensorflow_makes_no_more() {
     let Some(tensorflow) = lms_testing::tensorflow() else { return };

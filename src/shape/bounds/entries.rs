@@ -30,19 +30,17 @@ fn of(bounds: &mut Bounds, tensor: TensorId, column: Column) -> Option<i64> {
     if let Some(&found) = bounds.entries.found.get(&(tensor, column)) {
         return found;
     }
-    if tensor_is_argument(bounds, tensor) || bounds.entries.depth >= DEEPEST {
+    let is_argument = bounds.graph.producer(tensor).index() >= bounds.graph.len();
+    if is_argument || bounds.entries.depth >= DEEPEST {
         return None;
     }
     bounds.entries.depth += 1;
-    let of_few = || values::of(bounds, tensor)?.iter().map(|value| value.at_most).max();
-    let largest = { of_few }().or_else(|| made_by(bounds, tensor, column));
+    let few = values::of(bounds, tensor);
+    let largest = few.and_then(|few| few.iter().map(|value| value.at_most).max());
+    let largest = largest.or_else(|| made_by(bounds, tensor, column));
     bounds.entries.depth -= 1;
     bounds.entries.found.insert((tensor, column), largest);
     largest
-}
-
-fn tensor_is_argument(bounds: &Bounds, tensor: TensorId) -> bool {
-    bounds.graph.producer(tensor).index() >= bounds.graph.len()
 }
 
 fn made_by(bounds: &mut Bounds, tensor: TensorId, column: Column) -> Option<i64> {
@@ -73,14 +71,18 @@ fn made_by(bounds: &mut Bounds, tensor: TensorId, column: Column) -> Option<i64>
         }
         "SparseFillEmptyRows" => match (output, column) {
             (0, _) => {
-                let rows = *bounds.most_values(node, 2)?.first()? - 1;
+                let rows = bounds.most_values(node, 2)?.first()?.saturating_sub(1);
                 match column {
                     Some(0) => Some(rows),
                     _ => Some(of(bounds, *inputs.first()?, column)?.max(rows)),
                 }
             }
             (1, _) => largest_of(bounds, &[*inputs.get(1)?, *inputs.get(3)?], None),
-            (3, _) => Some(*bounds.input(node, 0)?.first()? + *bounds.most_values(node, 2)?.first()? - 1),
+            (3, _) => {
+                let (entries, rows) =
+                    (*bounds.input(node, 0)?.first()?, *bounds.most_values(node, 2)?.first()?);
+                Some(entries.saturating_add(rows).saturating_sub(1))
+            }
             _ => None,
         },
         "StridedSlice" => {
@@ -127,7 +129,7 @@ fn made_by(bounds: &mut Bounds, tensor: TensorId, column: Column) -> Option<i64>
         "Range" => {
             let (limit, delta) = (bounds.values(node, 1)?, bounds.exact_values(node, 2)?);
             let (&[limit], &[delta]) = (&*limit, &*delta) else { return None };
-            (delta > 0).then_some(limit.at_most - 1)
+            (delta > 0).then_some(limit.at_most.saturating_sub(1))
         }
         _ => None,
     }

@@ -2,7 +2,8 @@
 //!
 //! How many different tokens a batch has, how many entries of a mask are true: no shape tells, and TensorFlow's inference leaves it open.
 //! But it is no more than there are tokens, or entries. [`rules`] says so of each op that makes such a tensor and of those that read one;
-//! [`values`] bounds the small integers that ops take as sizes, and [`entries`] those that say where something lies. What is fed and left open has no bound.
+//! [`values`] bounds the small integers that ops take as sizes, and [`entries`] those that say where something lies. What is fed and left
+//! open has no bound.
 
 mod entries;
 mod growth;

@@ -285,7 +285,8 @@ fn sparse_shape(bounds: &mut Bounds, node: NodeId) -> Option<Vec<Value>> {
     let all = old.into_iter().try_fold(Value::is(1), times)?;
     // Of the others, those that are only bounded may be as small as one.
     let others = wanted.iter().filter(|value| !is_open(value));
-    let known = others.clone().filter_map(|value| value.exact()).product::<i64>().max(1);
+    let mut exact = others.clone().filter_map(|value| value.exact());
+    let known = exact.try_fold(1, i64::checked_mul)?.max(1);
     let is_exact = all.is_exact && others.clone().all(|value| value.is_exact);
     let open = Value { at_most: all.at_most / known, is_exact, is_size: true };
     Some(wanted.iter().map(|&value| if is_open(&value) { open } else { value }).collect())
