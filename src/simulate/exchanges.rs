@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::holders::{is_off_stack, op_of};
+use super::holders::op_of;
 use crate::graph::{FrameId, NodeId, TensorId};
 use crate::order::Place;
 use crate::plan::Analysis;
@@ -80,5 +80,5 @@ impl Exchanges {
 
 /// Whether an op takes the last element off, which then nobody has but its readers.
 pub(super) fn is_off_for_good(op: Option<&str>) -> bool {
-    is_off_stack(op) || op == Some("TensorListPopBack")
+    op.is_some_and(|op| op.starts_with("StackPop") || op == "TensorListPopBack")
 }

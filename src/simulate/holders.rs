@@ -273,11 +273,6 @@ fn gradients(graph: &Graph) -> HashMap<NodeId, NodeId> {
     gradients
 }
 
-/// Whether an op takes elements off a stack of version 1.
-pub(super) fn is_off_stack(op: Option<&str>) -> bool {
-    op.is_some_and(|op| op.starts_with("StackPop"))
-}
-
 /// The name of a node's op; none of an argument of a function.
 pub(super) fn op_of<'a>(graph: &Graph<'a>, node: NodeId) -> Option<&'a str> {
     (node.index() < graph.len()).then(|| graph.op(node).name())

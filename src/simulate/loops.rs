@@ -19,7 +19,7 @@ use crate::order::{Place, Placement};
 use crate::plan::Analysis;
 
 use super::exchanges::{Exchanges, Replacing};
-use super::holders::{Iteration, is_list, is_off_stack, keeps, op_of, readers_of_buffer, roots};
+use super::holders::{Iteration, is_list, keeps, op_of, readers_of_buffer, roots};
 use super::iterations::{Frames, LoopTimes, UnknownIterations};
 use super::outline::output_bytes;
 use super::pool::{CHUNK_BYTES, in_chunks};
@@ -293,7 +293,7 @@ impl Loops {
         known.more_bytes = known.more_bytes.max(kept.more_bytes);
         for &Taker { node: taker, loop_end } in takers {
             let gives = graph.op(taker).facts().has(Fact::GivesElement);
-            let loop_end = loop_end.filter(|_| !is_off_stack(op_of(graph, taker)));
+            let loop_end = loop_end.filter(|_| !graph.op(taker).facts().has(Fact::RunsAhead));
             let elements = graph.outputs(taker).filter(|&output| gives && !is_list(graph, output));
             let readers = elements.flat_map(|element| readers_of_buffer(graph, &analysis.sizes, element));
             // What is only looked up stays in its list, and what was added first is taken off last.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use super::Outline;
 use super::accumulations::Pace;
 use super::builder::Builder;
-use super::holders::is_off_stack;
 use super::initial::Initial;
 use crate::dtype::DataType;
 use crate::graph::{Graph, NodeId, Rows, TensorId};
@@ -53,7 +52,7 @@ pub(super) fn buffer(graph: &Graph, sizes: &Sizes, node: NodeId, tensor: TensorI
         Buffer::Input(slot)
     } else if facts.has(Fact::GivesElement)
         && !(facts.has(Fact::SameList) && output == 0)
-        && !is_off_stack(Some(graph.op(node).name()))
+        && !facts.has(Fact::RunsAhead)
     {
         // It was kept, and is there until all have read it that take it off.
         Buffer::Persistent

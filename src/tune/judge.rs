@@ -16,9 +16,6 @@ const FIRST_DEVIATIONS: usize = 4;
 /// How many ops are simulated at most to see whether a plan that was chosen endures chances that no plan was tried with.
 const CHOSEN_OPS: usize = 1_500_000;
 
-/// Of so many chances it may not fit with one. Some are rarer than any process sees.
-const FAILING_OF: usize = 50;
-
 /// No GPU has more.
 const MOST_BYTES: u64 = 1 << 50;
 
@@ -189,15 +186,8 @@ impl<'a> Judge<'a> {
     pub(super) fn endures_being_picked(&mut self, draft: &Draft) -> Result<(), OutOfMemory> {
         self.endures(draft)?;
         let program = Program::new(self.outline, draft);
-        for deviation in further_deviations(self.outline.placement().gpus().len()) {
-            let has_rest = deviation.rest_part == 0.0 || !self.machine.counts_on_all();
-            if !self.caution.counts(&deviation) || !has_rest {
-                continue;
-            }
-            self.simulations += 1;
-            simulate_in(&program, self.machine, &deviation, &mut NoObserver)?;
-        }
-        Ok(())
+        let mut further = further_deviations(self.outline.placement().gpus().len());
+        further.try_for_each(|deviation| self.try_one(&program, &deviation))
     }
 
     /// Tries the plan that was chosen at the end with chances that no plan was tried with, as many as there is time for. One that it does not
@@ -209,25 +199,23 @@ impl<'a> Judge<'a> {
     pub(super) fn endures_being_chosen(&mut self, draft: &Draft) -> Result<(), OutOfMemory> {
         let program = Program::new(self.outline, draft);
         let chances = CHOSEN_OPS / program.len().max(1);
-        let mut failed = Vec::new();
-        let mut tried = 0;
         for chance in chances_of_the_chosen(self.outline.placement().gpus().len()).take(chances) {
-            let has_rest = chance.rest_part == 0.0 || !self.machine.counts_on_all();
-            if !self.caution.counts(&chance) || !has_rest {
-                continue;
+            if let Err(shortage) = self.try_one(&program, &chance) {
+                self.deviations.insert(0, chance);
+                return Err(shortage);
             }
-            self.simulations += 1;
-            tried += 1;
-            if let Err(shortage) = simulate_in(&program, self.machine, &chance, &mut NoObserver) {
-                failed.push((chance, shortage));
-            }
-        }
-        if failed.len() * FAILING_OF > tried {
-            let (chance, shortage) = failed.swap_remove(0);
-            self.deviations.insert(0, chance);
-            return Err(shortage);
         }
         Ok(())
+    }
+
+    /// Tries a plan with one deviation, if it has to fit with that.
+    fn try_one(&mut self, program: &Program, deviation: &Scenario) -> Result<(), OutOfMemory> {
+        let has_rest = deviation.rest_part == 0.0 || !self.machine.counts_on_all();
+        if !self.caution.counts(deviation) || !has_rest {
+            return Ok(());
+        }
+        self.simulations += 1;
+        simulate_in(program, self.machine, deviation, &mut NoObserver).map(drop)
     }
 
     /// How long a step with a plan takes if memory has no end.

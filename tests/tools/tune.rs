@@ -162,6 +162,7 @@ fn inputs_that_part_the_pool_are_brought_anew() {
         let found =
             json(0, &[TOWERS, "--gpu-mem", budget, "--memory-ratio", "1", "--device-profile", "soft"]);
         assert_eq!(found["verdict"], "fits_with_swapping", "{budget}");
+        assert_eq!(found["is_tight"], true, "{budget}");
     }
 }
 

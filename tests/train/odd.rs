@@ -1,6 +1,6 @@
 //! Training steps as functions that each have one thing which a plain network has not: what is predicted of them, and what a plan does to them.
 //!
-//! `odd_functions.py` has them. By hand: `tests/train/odd_functions.py make FOLDER`, `lms-rewrite FOLDER/scan -o FOLDER/scan_lms` …, and
+//! `odd_steps.py` has them. By hand: `tests/train/odd_functions.py make FOLDER`, `lms-rewrite FOLDER/scan -o FOLDER/scan_lms` …, and
 //! `measure FOLDER --softgpu libsoftgpu.so`. Skipped, with the reason printed, where `LMS_TEST_PYTHON` names no Python with TensorFlow.
 
 use std::ffi::{OsStr, OsString};

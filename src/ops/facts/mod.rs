@@ -99,6 +99,8 @@ pub enum Fact {
     Spreads,
     /// It takes elements off a stack, list or TensorArray.
     TakesOff,
+    /// It takes elements off iterations before they are read, since it has little to wait for and iterations of version 1 overlap.
+    RunsAhead,
     /// What it takes off it gives out in the same buffer.
     GivesElement,
     /// The list that it gives out is the one that it got, changed.

@@ -380,7 +380,7 @@ pub(super) const FAMILIES: &[(&str, &[Fact])] = &[
     ("Scatter", &[Moves(Input { input: 2, passes: 3 })]),
     ("SparseApply", &[Work(Update)]),
     ("Stack", &[HasNoEffect, KeepsElements, Work(Free)]),
-    ("StackPop", &[TakesOff, GivesElement]),
+    ("StackPop", &[TakesOff, RunsAhead, GivesElement]),
     ("StatelessRandom", &[NotFolded]),
     ("TensorArray", &[HasNoEffect]),
     ("TensorArrayConcat", &[TakesOff]),
