@@ -48,16 +48,13 @@ pub fn plan_for_budget(analysis: &Analysis, budget: &Budget) -> anyhow::Result<T
 
 fn note(tuning: &Tuning) -> String {
     let before = Size(tuning.before.peak_bytes());
-    let tight = match tuning.is_tight {
-        true => "; it is tight, and fits only in the order and with copies as fast as predicted",
-        false => "",
-    };
+    let caveat = tuning.caveat().map(|caveat| format!("; {caveat}")).unwrap_or_default();
     match (tuning.outcome().map(Outcome::peak_bytes), tuning.slowdown()) {
         _ if tuning.fits_as_it_is() => {
-            format!("the graph fits as it is, with a predicted peak of {before}{tight}")
+            format!("the graph fits as it is, with a predicted peak of {before}{caveat}")
         }
         (Some(peak), Some(slowdown)) => format!(
-            "predicted peak {} instead of {before}, steps {:.0}% longer{tight}",
+            "predicted peak {} instead of {before}, steps {:.0}% longer{caveat}",
             Size(peak),
             slowdown * 100.0
         ),

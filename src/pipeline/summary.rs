@@ -170,9 +170,7 @@ fn peaks_after(outline: &Outline, machine: &Machine, tuning: &Tuning, draft: &Dr
 
 fn notes(tuning: &Tuning, outline: &Outline, asked: &'static Description) -> Vec<String> {
     let mut notes: Vec<String> = tuning.fallback(asked).into_iter().collect();
-    if tuning.is_tight && !matches!(tuning.verdict, Verdict::DoesNotFit) {
-        notes.push("it is tight: it fits only in the order and with copies as fast as predicted".to_string());
-    }
+    notes.extend(tuning.caveat().map(str::to_string));
     if outline.bounded_tensors() > 0 {
         notes.push(format!(
             "only the data decides how large {} tensors are; they count with the most that they can be",

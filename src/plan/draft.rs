@@ -1,5 +1,9 @@
 //! A plan in numbers.
 
+use std::hash::{Hash as _, Hasher as _};
+
+use rustc_hash::FxHasher;
+
 use super::{
     Analysis, InitialValue, Order, OrderReason, Plan, Recomputation, RecomputationInput, RecomputationOutput,
     Substitute, Swap, SwapIn,
@@ -82,6 +86,13 @@ impl Draft {
             && self.recomputations.is_empty()
             && self.initial_values.is_empty()
             && self.host_ops.is_empty()
+    }
+
+    /// What tells one plan from another: two that differ have the same one only by a chance of one in 2^64.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mut hasher = FxHasher::default();
+        self.hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Whether an op goes to the host.

@@ -49,6 +49,8 @@ pub struct Judge<'a> {
     caution: Caution,
     /// The likeliest to show that a plan does not fit come first.
     deviations: Vec<Scenario>,
+    /// The fingerprint of the last plan that endured being chosen.
+    endured: Option<u64>,
     simulations: u32,
 }
 
@@ -56,7 +58,7 @@ impl<'a> Judge<'a> {
     /// Judges plans for a graph on a machine, whose memory is the budget.
     pub fn new(outline: &'a Outline<'a>, machine: &'a Machine) -> Judge<'a> {
         let deviations = deviations(outline.placement().gpus().len());
-        Judge { outline, machine, caution: Caution::All, deviations, simulations: 0 }
+        Judge { outline, machine, caution: Caution::All, deviations, endured: None, simulations: 0 }
     }
 
     /// The same judge of plans for the same graph outlined in another way.
@@ -69,6 +71,7 @@ impl<'a> Judge<'a> {
             machine: self.machine,
             caution: self.caution,
             deviations: self.deviations.clone(),
+            endured: None,
             simulations: 0,
         }
     }
@@ -197,6 +200,10 @@ impl<'a> Judge<'a> {
     ///
     /// If it does not fit with one of them.
     pub(super) fn endures_being_chosen(&mut self, draft: &Draft) -> Result<(), OutOfMemory> {
+        let fingerprint = draft.fingerprint();
+        if self.endured == Some(fingerprint) {
+            return Ok(());
+        }
         let program = Program::new(self.outline, draft);
         let chances = CHOSEN_OPS / program.len().max(1);
         for chance in chances_of_the_chosen(self.outline.placement().gpus().len()).take(chances) {
@@ -205,6 +212,7 @@ impl<'a> Judge<'a> {
                 return Err(shortage);
             }
         }
+        self.endured = Some(fingerprint);
         Ok(())
     }
 

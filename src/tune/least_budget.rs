@@ -5,7 +5,7 @@
 //! finds nothing. On the way any plan will do, and what the last one was made with is tried first; the best plan is looked for only where the
 //! walk ends.
 
-use super::{Found, Judge, Judged, Strategy, StrategyError, Verdict, floors_of, judged_by};
+use super::{Found, Judge, Strategy, StrategyError, any_certain, floors_of};
 use crate::plan::Draft;
 use crate::simulate::{Machine, NoObserver, Outline, Program, simulate};
 
@@ -55,7 +55,7 @@ pub fn least_budget(
         }
         let lowest = walk_down(as_it_is, floor_bytes, |bytes| trials.has_any(&machine_with(bytes)))?;
         let mut bytes = lowest;
-        while bytes < as_it_is && !trials.has_best(&machine_with(bytes))? {
+        while bytes < as_it_is && !trials.has_certain(&machine_with(bytes))? {
             bytes += (bytes / UP_PARTS).max(1);
         }
         let bytes = bytes.min(as_it_is);
@@ -106,30 +106,26 @@ struct Trials<'a> {
 }
 
 impl Trials<'_> {
-    /// Whether there is any plan for a machine, or the graph fits as it is.
+    /// Whether there is any plan for a machine that is certain, or the graph fits as it is.
     fn has_any(&mut self, machine: &Machine) -> Result<bool, StrategyError> {
         let mut judge = self.judge(machine);
         if judge.judge(&Draft::default()).is_ok() {
             return Ok(true);
         }
-        let found = self.strategy.find_any(&mut judge, self.like.as_ref())?;
-        let found = found.filter(|found| judge.endures_being_picked(&found.draft).is_ok());
+        let found = any_certain(&mut judge, self.strategy, self.like.as_ref())?;
         let has_any = found.is_some();
         self.like = found.or(self.like.take());
         Ok(has_any)
     }
 
-    /// Whether the best plan for a machine is one that may be picked among many, or the graph fits as it is.
-    fn has_best(&mut self, machine: &Machine) -> Result<bool, StrategyError> {
+    /// Whether who has but this machine comes to a certain verdict, with no plan for another one to begin with.
+    fn has_certain(&mut self, machine: &Machine) -> Result<bool, StrategyError> {
         let mut judge = self.judge(machine);
-        let Judged { verdict, is_certain } = judged_by(&mut judge, self.strategy, 1)?;
-        Ok(is_certain
-            && match verdict {
-                Verdict::Fits => true,
-                // The least of all budgets is picked as plans are that were tried by thousands: it may suffice by luck.
-                Verdict::FitsWithSwapping(found) => judge.endures_being_picked(&found.draft).is_ok(),
-                Verdict::DoesNotFit => false,
-            })
+        let as_it_is = Draft::default();
+        if judge.judge(&as_it_is).is_ok() && judge.endures_being_chosen(&as_it_is).is_ok() {
+            return Ok(true);
+        }
+        Ok(any_certain(&mut judge, self.strategy, None)?.is_some())
     }
 
     fn judge<'b>(&self, machine: &'b Machine) -> Judge<'b>

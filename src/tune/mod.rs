@@ -205,6 +205,9 @@ pub struct Tuning {
     /// Whether the graph fits neither as it is nor with any plan in other orders and with slower and faster copies than the profile says,
     /// so that the verdict holds only with those.
     pub is_tight: bool,
+    /// Whether it was tried with one thread of the host alone: a plan may count on all of the memory, and nothing is left over for what more
+    /// threads do otherwise.
+    pub is_for_one_thread: bool,
     /// A step of the graph as it is, were there no end of memory.
     pub before: Outcome,
     /// For each GPU what no plan goes below.
@@ -217,6 +220,20 @@ impl Tuning {
     /// Whether the step fits as it is.
     pub fn fits_as_it_is(&self) -> bool {
         matches!(self.verdict, Verdict::Fits)
+    }
+
+    /// What the verdict rests on, where it does not hold with all that may go otherwise; none where it does, or where nothing fits.
+    pub fn caveat(&self) -> Option<&'static str> {
+        match self.verdict {
+            Verdict::DoesNotFit => None,
+            _ if self.is_tight => {
+                Some("it is tight: it fits only in the order and with copies as fast as predicted")
+            }
+            _ if self.is_for_one_thread => Some(
+                "it counts on all of the memory, and so on one thread of the host (--threads 1 of lms-train); more of them need a margin",
+            ),
+            _ => None,
+        }
     }
 
     /// By what part a step takes longer with the plan than it would if there were no end of memory: 0.05 is 5%. None if nothing fits.
@@ -266,16 +283,23 @@ pub fn tune(
     let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
     let floors = floors_of(outline, strategy, &before);
     let mut judge = Judge::new(outline, machine);
-    let mut judged = judged_by(&mut judge, strategy, MOST_SEARCHES)?;
+    let mut judged = judged_by(&mut judge, strategy)?;
     // What fits with one thread of the host is better than what fits only as predicted.
     for take_less in [Judge::count_on_one_thread, Judge::trust_the_profile] {
         if matches!(judged.verdict, Verdict::DoesNotFit) {
             take_less(&mut judge);
-            judged = Judged { is_certain: false, ..judged_by(&mut judge, strategy, MOST_SEARCHES)? };
+            judged = Judged { is_certain: false, ..judged_by(&mut judge, strategy)? };
         }
     }
     let Judged { verdict, is_certain } = judged;
-    Ok(Tuning { verdict, is_tight: !is_certain, before, floors, simulations: judge.simulations() + 1 })
+    Ok(Tuning {
+        verdict,
+        is_tight: !is_certain,
+        is_for_one_thread: machine.counts_on_all(),
+        before,
+        floors,
+        simulations: judge.simulations() + 1,
+    })
 }
 
 /// What comes of a step with a plan that was joined of its own and those of other steps. `own` is what was found of the step alone,
@@ -303,8 +327,8 @@ pub fn tune_for(judge: &mut Judge, draft: &Draft, own: &Tuning, other: &'static 
     Tuning { verdict, simulations: own.simulations + judge.simulations(), ..own.clone() }
 }
 
-/// So often a strategy looks for a plan that endures being chosen.
-const MOST_SEARCHES: u32 = 3;
+/// So often a strategy looks for the best plan that endures being chosen.
+const MOST_SEARCHES: u32 = 2;
 
 /// A verdict, and whether it endured all chances that it was tried with.
 struct Judged {
@@ -312,9 +336,9 @@ struct Judged {
     is_certain: bool,
 }
 
-/// Whether the graph fits as it is, and if not, with which plan. If none of so many searches finds one that endures being chosen, that of
-/// the first.
-fn judged_by(judge: &mut Judge, strategy: &mut dyn Strategy, searches: u32) -> Result<Judged, StrategyError> {
+/// Whether the graph fits as it is, and if not, with which plan. Where none of the best endures being chosen, any that does; where there is
+/// none, the first of the best.
+fn judged_by(judge: &mut Judge, strategy: &mut dyn Strategy) -> Result<Judged, StrategyError> {
     let as_it_is = Draft::default();
     let mut verdict = Verdict::DoesNotFit;
     if judge.judge(&as_it_is).is_ok() {
@@ -323,17 +347,33 @@ fn judged_by(judge: &mut Judge, strategy: &mut dyn Strategy, searches: u32) -> R
         }
         verdict = Verdict::Fits;
     }
-    for _ in 0..searches {
+    let with = |found| Verdict::FitsWithSwapping(Box::new(found));
+    let mut unlearnt = judge.clone();
+    for _ in 0..MOST_SEARCHES {
         let Some(found) = strategy.find(judge)? else { break };
         if judge.endures_being_chosen(&found.draft).is_ok() {
-            let verdict = Verdict::FitsWithSwapping(Box::new(found));
-            return Ok(Judged { verdict, is_certain: true });
+            return Ok(Judged { verdict: with(found), is_certain: true });
         }
         if let Verdict::DoesNotFit = verdict {
-            verdict = Verdict::FitsWithSwapping(Box::new(found));
+            verdict = with(found);
         }
     }
-    Ok(Judged { verdict, is_certain: false })
+    let any = any_certain(&mut unlearnt, strategy, None)?;
+    let is_certain = any.is_some();
+    Ok(Judged { verdict: any.map_or(verdict, with), is_certain })
+}
+
+/// Any plan that a strategy comes to that endures what a plan has to that was picked among many, and chosen at the end. `like` is as
+/// [`Strategy::find_any`] has it.
+fn any_certain(
+    judge: &mut Judge,
+    strategy: &mut dyn Strategy,
+    like: Option<&Found>,
+) -> Result<Option<Found>, StrategyError> {
+    let any = strategy.find_any(judge, like)?;
+    Ok(any.filter(|any| {
+        judge.endures_being_picked(&any.draft).is_ok() && judge.endures_being_chosen(&any.draft).is_ok()
+    }))
 }
 
 /// What no plan of a strategy goes below. `before` is a step of the graph as it is, were there no end of memory.

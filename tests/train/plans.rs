@@ -263,9 +263,11 @@ fn for_ops_that_only_run_later_nothing_is_swapped() {
     let rewritten = train(&case, &["--device", "soft", "--plan", &path]);
     assert_eq!(original["losses"], rewritten["losses"]);
     assert!(number(&rewritten, "/plan/swapouts") > 5);
+    // Scratch that a batch norm hands to its gradient's kernel may go too, to make a hole. Nobody knows its size; here it is one number.
+    let of_unknown_size = 4 * number(&rewritten, "/plan/unknown_sizes");
     for way in ["bytes_out", "bytes_in"] {
         let traffic = format!("/traffic/{way}");
         let added = number(&rewritten, &traffic) - number(&original, &traffic);
-        assert_eq!(added, number(&rewritten, &format!("/plan/{way}")), "{way}");
+        assert_eq!(added, number(&rewritten, &format!("/plan/{way}")) + of_unknown_size, "{way}");
     }
 }

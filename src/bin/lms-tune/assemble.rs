@@ -164,11 +164,7 @@ impl Facts<'_> {
                 "memory is that of CUDA's allocator: have TensorFlow take it with {ASYNC_VARIABLE}"
             ));
         }
-        if report.is_tight {
-            notes.push(
-                "it is tight: it fits only in the order and with copies as fast as predicted".to_string(),
-            );
-        }
+        notes.extend(tuning.caveat().map(str::to_string));
         let asked = self.budget.strategy(self.simulated.analysis).map(|strategy| strategy.description());
         if let (Ok(asked), false) = (asked, self.is_given) {
             notes.extend(tuning.fallback(asked));

@@ -39,7 +39,7 @@ impl Given {
         let mut judge = Judge::new(outline, machine);
         judge.trust_the_profile();
         let outcome = judge.judge(&self.draft);
-        tuning.is_tight = false;
+        (tuning.is_tight, tuning.is_for_one_thread) = (false, false);
         tuning.verdict = match outcome {
             Ok(outcome) => tune::Verdict::FitsWithSwapping(Box::new(tune::Found {
                 strategy: &GIVEN,

@@ -1,9 +1,6 @@
 //! The search among what plans are made with: tries, judges, keeps the best, and has these made better.
 
 use std::collections::HashSet;
-use std::hash::{Hash as _, Hasher as _};
-
-use rustc_hash::FxHasher;
 
 use super::improve::Fitting;
 use super::planner::{Planner, Point};
@@ -18,6 +15,7 @@ use crate::tune::planned::decide::{Decisions, Residence};
 const CANDIDATES: usize = 3;
 
 /// A plan that fits.
+#[derive(Clone)]
 pub(in crate::tune::planned) struct Reached {
     /// What it was found with first.
     pub parameters: Parameters,
@@ -35,7 +33,7 @@ pub(in crate::tune::planned) struct Attempts<'a, 'b, 'c> {
     /// How many ops were simulated, and how many may be.
     ops: u64,
     most_ops: u64,
-    /// The plans that were judged, by their hashes.
+    /// The plans that were judged, by their fingerprints.
     judged: HashSet<u64>,
     /// The best plans, the best first.
     best: Vec<(Point, Fitting<'c>)>,
@@ -97,7 +95,7 @@ impl<'a, 'b, 'c> Attempts<'a, 'b, 'c> {
             self.ops += self.step_ops;
             match planner.plan(self.judge, &point) {
                 // Several parameters may come to the same plan.
-                Some((draft, _)) if !self.judged.insert(hash(&draft)) => {}
+                Some((draft, _)) if !self.judged.insert(draft.fingerprint()) => {}
                 Some((mut draft, mut residence)) => match self.wanted(&mut draft) {
                     Ok(None) => return None,
                     Ok(Some((place, outcome))) => {
@@ -223,11 +221,4 @@ pub(in crate::tune::planned) fn put_in_order(judge: &Judge, draft: &mut Draft) -
         guard_ref_variables(analysis, draft);
     }
     has_any
-}
-
-/// What tells one plan from another.
-pub(in crate::tune::planned) fn hash(draft: &Draft) -> u64 {
-    let mut hasher = FxHasher::default();
-    draft.hash(&mut hasher);
-    hasher.finish()
 }

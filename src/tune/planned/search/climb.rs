@@ -10,11 +10,11 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::num::NonZero;
-use std::thread;
+use std::{mem, thread};
 
 use fastrand::Rng;
 
-use super::attempts::{Reached, hash, put_in_order};
+use super::attempts::{Reached, put_in_order};
 use super::blame::blame;
 use super::candidates::Candidates;
 use super::planner::{MadeRoom, OpenGap, Planner, Point};
@@ -81,19 +81,20 @@ pub(in crate::tune::planned) struct Round {
     pub most_steps: f64,
 }
 
-/// The best plan that a round of tries comes to from a plan on; that one, if there is no better.
+/// The best plans that a round of tries comes to from a plan on, which is the first of them: each is better than those before it.
 pub(in crate::tune::planned) fn climb(
     judge: &mut Judge,
     planner: &Planner,
     settings: &Settings,
     progress: &Progress,
     (from, round): (Reached, Round),
-) -> Reached {
+) -> Vec<Reached> {
     let mut climb = Climb::new(judge, planner, settings, from);
     if !climb.candidates.is_empty() {
         climb.run(judge, round, progress);
     }
-    climb.best
+    climb.earlier.push(climb.best);
+    climb.earlier
 }
 
 /// A search from a plan on.
@@ -107,11 +108,13 @@ struct Climb<'a> {
     /// Where the search goes on if it does not get on from there, and so in turn.
     begins: VecDeque<Tried>,
     best: Reached,
+    /// The best plans before that one.
+    earlier: Vec<Reached>,
     /// What gaps cost with the plan from which the search goes on, summed up.
     blamed: Vec<(Gap, f64)>,
     /// The gaps in which something leaves in that plan.
     absent: HashSet<Gap>,
-    /// The plans that were tried, by their hashes.
+    /// The plans that were tried, by their fingerprints.
     seen: HashSet<u64>,
 }
 
@@ -134,6 +137,7 @@ impl<'a> Climb<'a> {
             threads,
             now,
             best: from,
+            earlier: Vec::new(),
             seen: HashSet::new(),
         }
     }
@@ -171,12 +175,12 @@ impl<'a> Climb<'a> {
         let limits = Limits { most_seconds, rounds: ROUNDS, seen: &self.seen };
         let all = on_threads(self.threads, points, |point| {
             let mut clone = was.clone();
-            let (tried, hash) = attempt(&mut clone, self.planner, point, limits);
-            (tried, hash, clone)
+            let (tried, fingerprint) = attempt(&mut clone, self.planner, point, limits);
+            (tried, fingerprint, clone)
         });
         let mut best: Option<Tried> = None;
-        for (tried, hash, clone) in all {
-            self.seen.extend(hash);
+        for (tried, fingerprint, clone) in all {
+            self.seen.extend(fingerprint);
             judge.learn_from(&was, &clone);
             let is_better = |tried: &Tried| {
                 best.as_ref().is_none_or(|best| tried.outcome.step_seconds < best.outcome.step_seconds)
@@ -199,7 +203,8 @@ impl<'a> Climb<'a> {
         let enough = self.best.outcome.step_seconds * (1.0 - BETTER);
         if tried.outcome.step_seconds < enough && judge.endures_being_picked(&tried.draft).is_ok() {
             let (point, draft, outcome) = (tried.point.clone(), tried.draft.clone(), tried.outcome.clone());
-            (self.best.point, self.best.draft, self.best.outcome) = (point, draft, outcome);
+            let best = Reached { parameters: self.best.parameters, point, draft, outcome };
+            self.earlier.push(mem::replace(&mut self.best, best));
         }
         (self.blamed, self.absent) = looked_at(judge, self.planner, &tried);
         self.now = tried;
@@ -345,11 +350,11 @@ struct Limits<'a> {
     most_seconds: f64,
     /// How often room is made.
     rounds: u32,
-    /// The plans that were tried before, by their hashes.
+    /// The plans that were tried before, by their fingerprints.
     seen: &'a HashSet<u64>,
 }
 
-/// A plan of a point, if it is new and a step with it is short enough; and the hash of the first one that was made, if any was.
+/// A plan of a point, if it is new and a step with it is short enough; and the fingerprint of the first one that was made, if any was.
 fn attempt(
     judge: &mut Judge,
     planner: &Planner,
@@ -359,12 +364,12 @@ fn attempt(
     let mut first = None;
     for _ in 0..limits.rounds {
         let Some((mut draft, residence)) = planner.plan(judge, &point) else { break };
-        let hash = hash(&draft);
+        let fingerprint = draft.fingerprint();
         let is_first = first.is_none();
-        if is_first && limits.seen.contains(&hash) {
+        if is_first && limits.seen.contains(&fingerprint) {
             break;
         }
-        first = first.or(Some(hash));
+        first = first.or(Some(fingerprint));
         let shortage = match judged(judge, &mut draft, limits.most_seconds) {
             Ok(None) => break,
             Ok(Some(outcome)) => return (Some(Tried { point, draft, outcome }), first),

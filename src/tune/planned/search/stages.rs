@@ -14,6 +14,15 @@ const ROUNDS: u32 = 3;
 /// How often more if no plan was found.
 const MORE_ROUNDS: u32 = 24;
 
+/// How often a plan that was chosen is changed because it does not endure that.
+const MENDINGS: u32 = 16;
+
+/// How many of the best plans, one after the other, may not endure being chosen.
+const MOST_TAKEN_BACK: usize = 64;
+
+/// The number of the round in which a plan gets better again that was changed.
+const LAST_ROUND: u32 = u32::MAX;
+
 /// Simulated ops for a second of effort, for each kind of chains; an ordinary core makes and judges plans at about twice this rate.
 const OPS_PER_SECOND: f64 = 4e6;
 
@@ -35,34 +44,89 @@ pub(in crate::tune::planned) struct Stages<'a> {
 
 impl Stages<'_> {
     /// The best plan that is found with all effort.
+    ///
+    /// What is found up to some effort is found with more of it too: who begins something goes on with it in the same way, and plans are
+    /// changed only where a stage ends, which is the same place for all.
     pub fn best(&self, judge: &mut Judge) -> Option<Reached> {
-        let recompute = self.settings.recompute;
-        let mut best = self.best_of_grids(judge, self.ways());
+        // Each is better than those before it.
+        let mut bests: Vec<Reached> = self.best_of_grids(judge, self.ways()).into_iter().collect();
+        self.mend(judge, &mut bests);
         let mut left_seconds = self.settings.effort_seconds - STAGE_SECONDS;
         let mut round_seconds = STAGE_SECONDS;
-        // What is found up to some effort is found with more of it too: who begins something goes on with it in the same way.
         for number in 1u32.. {
-            if left_seconds <= 0.0 || self.is_ending(best.as_ref()) {
+            if left_seconds <= 0.0 || self.is_ending(&bests) {
                 break;
             }
-            let seconds = (round_seconds, left_seconds.min(round_seconds));
-            best = best.map(|from| self.climb(judge, from, number, seconds));
+            self.climb_from(judge, &mut bests, number, (round_seconds, left_seconds.min(round_seconds)));
+            if left_seconds >= round_seconds && self.mend(judge, &mut bests) {
+                self.climb_from(judge, &mut bests, LAST_ROUND, (STAGE_SECONDS, STAGE_SECONDS));
+            }
             left_seconds -= round_seconds + STAGE_SECONDS;
-            if left_seconds < 0.0 || self.is_ending(best.as_ref()) {
+            if left_seconds < 0.0 || self.is_ending(&bests) {
                 break;
             }
             let other = match number {
-                // From what another rule leads to, other plans are to be reached; which are better is seen at their end.
-                1 if recompute => self
-                    .best_of_grids(judge, &CHEAPEST)
-                    .map(|from| self.climb(judge, from, number, (round_seconds, round_seconds))),
+                1 if self.settings.recompute => self.best_by_cost(judge, number, round_seconds),
                 _ => self.best_further(judge, number),
             };
             let other = other.filter(|other| judge.endures_being_picked(&other.draft).is_ok());
-            best = self.better(best, other);
+            bests.extend(other.filter(|other| bests.last().is_none_or(|best| is_better(other, best))));
+            self.mend(judge, &mut bests);
             round_seconds *= 2.0;
         }
-        best
+        self.take_back(judge, &mut bests);
+        bests.pop()
+    }
+
+    /// Has the last of some plans, each of which is better than those before it, be one that endures being chosen: of them, or, if that is
+    /// better, what the last comes to when it is changed until it does. If none does, they stay. Whether it was changed.
+    fn mend(&self, judge: &mut Judge, bests: &mut Vec<Reached>) -> bool {
+        let Some(mended) = bests.last().and_then(|best| self.mended(judge, best)) else { return false };
+        if !self.take_back(judge, bests) {
+            bests.clear();
+        }
+        let is_changed = bests.last().is_none_or(|best| is_better(&mended, best));
+        if is_changed {
+            bests.push(mended);
+        }
+        is_changed
+    }
+
+    /// Takes the last of some plans back, each of which is better than those before it, until one endures being chosen. If none does, they
+    /// stay. Whether one does.
+    ///
+    /// What they did not endure, all further plans are tried with first.
+    fn take_back(&self, judge: &mut Judge, bests: &mut Vec<Reached>) -> bool {
+        let mut latest = bests.iter().rev().take(MOST_TAKEN_BACK);
+        let enduring = latest.position(|best| judge.endures_being_chosen(&best.draft).is_ok());
+        bests.truncate(bests.len() - enduring.unwrap_or(0));
+        enduring.is_some()
+    }
+
+    /// What a plan that was chosen comes to when it is changed until it endures that; none if it does not come to that.
+    ///
+    /// What it does not fit with is what it is tried with first from then on, and room is made where that found none, as in the search.
+    fn mended(&self, judge: &mut Judge, chosen: &Reached) -> Option<Reached> {
+        let mut mended = chosen.clone();
+        for _ in 0..MENDINGS {
+            if judge.endures_being_chosen(&mended.draft).is_ok() {
+                return Some(Reached { parameters: chosen.parameters, ..mended });
+            }
+            mended = self.made_anew(judge, &mended, chosen.parameters.fill)?;
+        }
+        None
+    }
+
+    /// A plan like one that was reached, with more room where that is needed; what nothing is decided of fills as much as it did, or this.
+    fn made_anew(&self, judge: &mut Judge, like: &Reached, fill: f64) -> Option<Reached> {
+        [like.point.parameters.fill, fill].into_iter().find_map(|fill| {
+            let mut point = like.point.clone();
+            point.parameters.fill = fill;
+            let mut search = self.attempts(judge).end_with_the_first();
+            search.may_take(2 * self.most_ops() as u64);
+            search.attempt(self.planner(point.parameters.schedule), point, MORE_ROUNDS);
+            search.finish()
+        })
     }
 
     /// The best plan of the grids of these ways.
@@ -72,6 +136,14 @@ impl Stages<'_> {
             self.find_with(search, grid(way, self.settings.recompute))
         };
         ways.iter().map(found).fold(None, |best, found| self.better(best, found))
+    }
+
+    /// The best plan of a round that begins with another rule of what leaves first. From what that leads to, other plans are to be reached;
+    /// which are better is seen at the round's end.
+    fn best_by_cost(&self, judge: &mut Judge, number: u32, round_seconds: f64) -> Option<Reached> {
+        let mut bests: Vec<Reached> = self.best_of_grids(judge, &CHEAPEST).into_iter().collect();
+        self.climb_from(judge, &mut bests, number, (round_seconds, round_seconds));
+        bests.pop()
     }
 
     /// The best plan that further parameters lead to.
@@ -84,8 +156,16 @@ impl Stages<'_> {
         ways.map(found).fold(None, |best, found| self.better(best, found))
     }
 
-    /// The best plan that is reached from one in the round of a number, of so many seconds in all, of which so many are gone through.
-    fn climb(&self, judge: &mut Judge, from: Reached, number: u32, (whole, most): (f64, f64)) -> Reached {
+    /// Adds to some plans the best ones that are reached from the last of them in the round of a number, of so many seconds in all, of which
+    /// so many are gone through.
+    fn climb_from(
+        &self,
+        judge: &mut Judge,
+        bests: &mut Vec<Reached>,
+        number: u32,
+        (whole, most): (f64, f64),
+    ) {
+        let Some(from) = bests.pop() else { return };
         let second_ops = if self.settings.recompute { 2.0 * OPS_PER_SECOND } else { OPS_PER_SECOND };
         let second_steps = second_ops / self.step_ops().max(1) as f64;
         let planner = self.planner(from.point.parameters.schedule);
@@ -94,7 +174,7 @@ impl Stages<'_> {
             whole_steps: whole * second_steps,
             most_steps: most * second_steps,
         };
-        climb(judge, planner, self.settings, self.progress, (from, round))
+        bests.extend(climb(judge, planner, self.settings, self.progress, (from, round)));
     }
 
     /// The first plan that is found that may be picked among many. What `like` says is tried first: it led to one with a little more
@@ -104,15 +184,16 @@ impl Stages<'_> {
             let mut search = self.attempts(judge).end_with_the_first();
             search.attempt(self.planner(like.schedule), Point::new(like), MORE_ROUNDS);
             if let Some(reached) = search.finish() {
-                return Some(reached);
+                return Some(self.mended(judge, &reached).unwrap_or(reached));
             }
         }
         let mut ways = self.ways().to_vec();
-        ways.sort_by_key(|&way| like.is_none_or(|like| like.way() != way));
-        ways.into_iter().find_map(|way| {
+        ways.retain(|&way| like.is_none_or(|like| like.way() == way));
+        let any = ways.into_iter().find_map(|way| {
             let search = self.attempts(judge).end_with_the_first();
             self.find_with(search, grid(way, self.settings.recompute))
-        })
+        })?;
+        Some(self.mended(judge, &any).unwrap_or(any))
     }
 
     /// The ways that are tried. Without second runs they are all the same.
@@ -140,8 +221,8 @@ impl Stages<'_> {
     }
 
     /// Whether the search ends here, with a plan that was found.
-    fn is_ending(&self, found: Option<&Reached>) -> bool {
-        found.is_some() && self.progress.is_ending()
+    fn is_ending(&self, found: &[Reached]) -> bool {
+        !found.is_empty() && self.progress.is_ending()
     }
 
     /// How many ops a stage may simulate.
@@ -183,4 +264,9 @@ impl Stages<'_> {
         search.may_take(self.most_ops() as u64);
         search.finish()
     }
+}
+
+/// Whether a plan is better than another.
+fn is_better(one: &Reached, other: &Reached) -> bool {
+    rank(&one.outcome) < rank(&other.outcome)
 }
