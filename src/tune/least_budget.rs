@@ -2,8 +2,8 @@
 //!
 //! What can be planned is not monotone in the memory: with a little less of it everything comes to lie elsewhere, and there may be a plan
 //! again. So the search walks down, by large steps at first and by smaller ones where it misses, and looks some way beyond where it
-//! finds nothing. On the way any plan will do, and what the last one was made with is tried first; the best plan is looked for only where the
-//! walk ends.
+//! finds nothing. On the way any plan will do, and what the last one was made with is tried first; where the
+//! walk ends it has to be found without that, as by who begins there.
 
 use super::{Found, Judge, Strategy, StrategyError, any_certain, floors_of};
 use crate::plan::Draft;
@@ -20,7 +20,7 @@ const BEYOND: [f64; 5] = [0.025, 0.05, 0.075, 0.125, 0.2];
 /// By what part more memory a graph as it is may need when it runs in other orders: a twentieth.
 const OTHER_ORDERS_PARTS: u64 = 20;
 
-/// By what part more memory is tried where the best plan, or none that is found with all effort, does not suffice.
+/// By what part more memory is tried where no plan is found without another one to begin with.
 const UP_PARTS: u64 = 100;
 
 /// The least memory of a GPU for which a strategy finds a plan, to about a hundredth; none if there is none for any memory. `machine`

@@ -21,7 +21,7 @@ const MENDINGS: u32 = 16;
 const MOST_TAKEN_BACK: usize = 64;
 
 /// The number of the round in which a plan gets better again that was changed.
-const LAST_ROUND: u32 = u32::MAX;
+const ROUND_AFTER_MENDING: u32 = u32::MAX;
 
 /// Simulated ops for a second of effort, for each kind of chains; an ordinary core makes and judges plans at about twice this rate.
 const OPS_PER_SECOND: f64 = 4e6;
@@ -59,7 +59,7 @@ impl Stages<'_> {
             }
             self.climb_from(judge, &mut bests, number, (round_seconds, left_seconds.min(round_seconds)));
             if left_seconds >= round_seconds && self.mend(judge, &mut bests) {
-                self.climb_from(judge, &mut bests, LAST_ROUND, (STAGE_SECONDS, STAGE_SECONDS));
+                self.climb_from(judge, &mut bests, ROUND_AFTER_MENDING, (STAGE_SECONDS, STAGE_SECONDS));
             }
             left_seconds -= round_seconds + STAGE_SECONDS;
             if left_seconds < 0.0 || self.is_ending(&bests) {
@@ -177,23 +177,27 @@ impl Stages<'_> {
         bests.extend(climb(judge, planner, self.settings, self.progress, (from, round)));
     }
 
-    /// The first plan that is found that may be picked among many. What `like` says is tried first: it led to one with a little more
-    /// memory.
+    /// The first plan that is found that may be picked among many, changed until it endures being chosen if it comes to that. What `like`
+    /// says is tried first, and no other way than that: it led to one with a little more memory.
     pub fn any(&self, judge: &mut Judge, like: Option<Parameters>) -> Option<Reached> {
+        let first = self.first(judge, like)?;
+        Some(self.mended(judge, &first).unwrap_or(first))
+    }
+
+    /// The same, as it was found.
+    fn first(&self, judge: &mut Judge, like: Option<Parameters>) -> Option<Reached> {
         if let Some(like) = like {
             let mut search = self.attempts(judge).end_with_the_first();
             search.attempt(self.planner(like.schedule), Point::new(like), MORE_ROUNDS);
             if let Some(reached) = search.finish() {
-                return Some(self.mended(judge, &reached).unwrap_or(reached));
+                return Some(reached);
             }
         }
-        let mut ways = self.ways().to_vec();
-        ways.retain(|&way| like.is_none_or(|like| like.way() == way));
-        let any = ways.into_iter().find_map(|way| {
+        let mut ways = self.ways().iter().filter(|&&way| like.is_none_or(|like| like.way() == way));
+        ways.find_map(|&way| {
             let search = self.attempts(judge).end_with_the_first();
             self.find_with(search, grid(way, self.settings.recompute))
-        })?;
-        Some(self.mended(judge, &any).unwrap_or(any))
+        })
     }
 
     /// The ways that are tried. Without second runs they are all the same.
