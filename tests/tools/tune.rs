@@ -164,6 +164,18 @@ fn inputs_that_part_the_pool_are_brought_anew() {
     assert_eq!(found["is_tight"], true);
 }
 
+/// More than one thread of the host needs a margin, and there is none.
+#[test]
+fn who_counts_on_all_of_the_memory_is_told_of_threads() {
+    let noted = |flags: &[&str]| {
+        let budget = [TOWERS, "--gpu-mem", "9.5MiB", "--device-profile", "soft"];
+        let output = tool("lms-tune", &[&budget[..], flags].concat());
+        String::from_utf8_lossy(&output.stdout).contains("one thread of the host")
+    };
+    assert!(noted(&["--memory-ratio", "1"]));
+    assert!(!noted(&[]));
+}
+
 #[test]
 fn a_plan_for_another_graph_is_refused() {
     let directory = TempDir::new().unwrap();
