@@ -81,8 +81,10 @@ impl Stages<'_> {
     /// Has the last of some plans, each of which is better than those before it, be one that endures being chosen: of them, or, if that is
     /// better, what the last comes to when it is changed until it does. If none does, they stay. Whether it was changed.
     fn mend(&self, judge: &mut Judge, bests: &mut Vec<Reached>) -> bool {
-        let Some(mended) = bests.last().and_then(|best| self.mended(judge, best)) else { return false };
-        if !self.take_back(judge, bests) {
+        let mended = bests.last().and_then(|best| self.mended(judge, best));
+        let endures = self.take_back(judge, bests);
+        let Some(mended) = mended else { return false };
+        if !endures {
             bests.clear();
         }
         let is_changed = bests.last().is_none_or(|best| is_better(&mended, best));
