@@ -30,7 +30,7 @@ use crate::tune::{Judge, Progress};
 const LEAST_PART: f64 = 1.0 / 1024.0;
 
 /// The part by which a step may become longer at the beginning of a round; at its end it may not.
-const HEAT: f64 = 6e-3;
+const HEAT: f64 = 2e-3;
 
 /// By what part a step has to be shorter so that the plan is tried with all deviations.
 const BETTER: f64 = 1e-3;
@@ -155,8 +155,8 @@ impl<'a> Climb<'a> {
             let heat = HEAT * (1.0 - steps / round.whole_steps).max(0.0).powi(2);
             let most_seconds = self.now.outcome.step_seconds * (1.0 + heat * rng.f64());
             let points: Vec<Point> = (0..AT_ONCE).map(|_| self.neighbour(&mut rng)).collect();
-            if let Some(tried) = self.best_of(judge, points, most_seconds) {
-                self.accept(judge, tried);
+            let tried = self.best_of(judge, points, most_seconds);
+            if tried.is_some_and(|tried| self.accept(judge, tried)) {
                 progress.found(self.best.outcome.step_seconds);
                 in_vain = 0;
             } else {
@@ -199,15 +199,34 @@ impl<'a> Climb<'a> {
         self.begins.push_back(std::mem::replace(&mut self.now, next));
     }
 
-    fn accept(&mut self, judge: &mut Judge, tried: Tried) {
+    /// Goes on from a plan, but for one that is better than all before it and does not come to one that may be picked: all around it would
+    /// be as frail. Whether it does.
+    fn accept(&mut self, judge: &mut Judge, mut tried: Tried) -> bool {
         let enough = self.best.outcome.step_seconds * (1.0 - BETTER);
-        if tried.outcome.step_seconds < enough && judge.endures_being_picked(&tried.draft).is_ok() {
+        if tried.outcome.step_seconds < enough {
+            let Some(enduring) = self.enduring(judge, tried, enough) else { return false };
+            tried = enduring;
             let (point, draft, outcome) = (tried.point.clone(), tried.draft.clone(), tried.outcome.clone());
             let best = Reached { parameters: self.best.parameters, point, draft, outcome };
             self.earlier.push(mem::replace(&mut self.best, best));
         }
         (self.blamed, self.absent) = looked_at(judge, self.planner, &tried);
         self.now = tried;
+        true
+    }
+
+    /// What a plan comes to when room is made until it may be picked; none if a step takes as long as this then.
+    fn enduring(&self, judge: &mut Judge, mut tried: Tried, most_seconds: f64) -> Option<Tried> {
+        let limits = Limits { most_seconds, rounds: ROUNDS, seen: &HashSet::new() };
+        for _ in 0..ROUNDS {
+            let Err(shortage) = judge.endures_being_picked(&tried.draft) else { return Some(tried) };
+            let mut point = tried.point;
+            let (draft, residence) = self.planner.plan(judge, &point)?;
+            judge.add_simulations(1);
+            self.planner.make_room(judge, (&draft, &residence), &shortage, &mut point.room)?;
+            tried = attempt(judge, self.planner, point, limits).0?;
+        }
+        None
     }
 
     /// The same point with a few changes.
