@@ -305,26 +305,30 @@ pub fn tune(
 /// What comes of a step with a plan that was joined of its own and those of other steps. `own` is what was found of the step alone,
 /// and `other` who made a plan where it needs none alone.
 ///
-/// A step that is tight with its own plan is so with the joined one.
+/// A step that is tight with its own plan is so with the joined one, and so is one that fits with the joined one only as predicted.
 pub fn tune_for(judge: &mut Judge, draft: &Draft, own: &Tuning, other: &'static Description) -> Tuning {
-    if own.is_tight {
+    let certain = if own.is_tight { None } else { endured(judge, draft) };
+    let is_tight = certain.is_none();
+    let outcome = certain.or_else(|| {
         judge.trust_the_profile();
-    }
-    let judged = judge.endures_if(draft, |_| true);
+        judge.judge(draft).ok()
+    });
     let (strategy, parameters) = match &own.verdict {
         Verdict::FitsWithSwapping(found) => (found.strategy, found.parameters.clone()),
         _ => (other, serde_json::Value::Null),
     };
-    let verdict = match judged {
-        Ok(outcome) => Verdict::FitsWithSwapping(Box::new(Found {
-            strategy,
-            draft: draft.clone(),
-            outcome: outcome.unwrap_or_default(),
-            parameters,
-        })),
-        Err(_) => Verdict::DoesNotFit,
-    };
-    Tuning { verdict, simulations: own.simulations + judge.simulations(), ..own.clone() }
+    let verdict = outcome.map_or(Verdict::DoesNotFit, |outcome| {
+        Verdict::FitsWithSwapping(Box::new(Found { strategy, draft: draft.clone(), outcome, parameters }))
+    });
+    Tuning { verdict, is_tight, simulations: own.simulations + judge.simulations(), ..own.clone() }
+}
+
+/// What comes of a plan that endures all that one has to that was chosen; none if it does not.
+fn endured(judge: &mut Judge, draft: &Draft) -> Option<Outcome> {
+    let outcome = judge.judge(draft).ok()?;
+    judge.endures_being_picked(draft).ok()?;
+    judge.endures_being_chosen(draft).ok()?;
+    Some(outcome)
 }
 
 /// So often a strategy looks for the best plan that endures being chosen.
