@@ -181,8 +181,8 @@ impl<'a> Judge<'a> {
 
     /// Tries a plan that was picked among thousands, for which it fits with all that these were tried with: with other chances, and with a
     /// host that never runs ahead of its GPUs, as with ops that take less time than launching them. Copies come earlier then, beside the
-    /// ops, and everything comes to lie elsewhere. Without this, plans for a `DeepLabv3+` in 340 MiB ran out of memory in five of five tries. What one
-    /// does not fit with is what others are tried with first from now on.
+    /// ops, and everything comes to lie elsewhere. Without this, plans for a `DeepLabv3+` in 340 MiB ran out of memory in five of five tries.
+    /// What one does not fit with is what others are tried with first from now on.
     ///
     /// # Errors
     ///
@@ -190,13 +190,7 @@ impl<'a> Judge<'a> {
     pub(super) fn endures_being_picked(&mut self, draft: &Draft) -> Result<(), OutOfMemory> {
         self.endures(draft)?;
         let program = Program::new(self.outline, draft);
-        for deviation in further_deviations(self.outline.placement().gpus().len()) {
-            if let Err(shortage) = self.try_one(&program, &deviation) {
-                self.deviations.insert(0, deviation);
-                return Err(shortage);
-            }
-        }
-        Ok(())
+        self.try_others(&program, further_deviations(self.outline.placement().gpus().len()))
     }
 
     /// Tries the plan that was chosen at the end with chances that no plan was tried with, as many as there is time for. One that it does not
@@ -212,13 +206,24 @@ impl<'a> Judge<'a> {
         }
         let program = Program::new(self.outline, draft);
         let chances = CHOSEN_OPS / program.len().max(1);
-        for chance in chances_of_the_chosen(self.outline.placement().gpus().len()).take(chances) {
-            if let Err(shortage) = self.try_one(&program, &chance) {
-                self.deviations.insert(0, chance);
+        let all = chances_of_the_chosen(self.outline.placement().gpus().len());
+        self.try_others(&program, all.take(chances))?;
+        self.endured = Some(fingerprint);
+        Ok(())
+    }
+
+    /// Tries a plan with what no plan was tried with. What it does not fit with is what all are tried with first from now on.
+    fn try_others(
+        &mut self,
+        program: &Program,
+        others: impl Iterator<Item = Scenario>,
+    ) -> Result<(), OutOfMemory> {
+        for other in others {
+            if let Err(shortage) = self.try_one(program, &other) {
+                self.deviations.insert(0, other);
                 return Err(shortage);
             }
         }
-        self.endured = Some(fingerprint);
         Ok(())
     }
 

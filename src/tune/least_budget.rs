@@ -167,8 +167,9 @@ mod tests {
             assert!(bytes > floor && bytes < enough, "{bytes}");
             let is_near = |missed: &u64| bytes.abs_diff(*missed) < bytes / NEAR_PARTS;
             assert!(!missed.iter().any(is_near), "{bytes}");
-            missed.extend((!is_enough(bytes)).then_some(bytes));
-            Ok(is_enough(bytes))
+            let found = is_enough(bytes);
+            missed.extend((!found).then_some(bytes));
+            Ok(found)
         });
         (found, tries)
     }

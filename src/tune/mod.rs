@@ -307,7 +307,8 @@ pub fn tune(
 ///
 /// A step that is tight with its own plan is so with the joined one, and so is one that fits with the joined one only as predicted.
 pub fn tune_for(judge: &mut Judge, draft: &Draft, own: &Tuning, other: &'static Description) -> Tuning {
-    let certain = if own.is_tight { None } else { endured(judge, draft) };
+    let judged = if own.is_tight { None } else { judge.judge(draft).ok() };
+    let certain = judged.filter(|_| is_certain(judge, draft));
     let is_tight = certain.is_none();
     let outcome = certain.or_else(|| {
         judge.trust_the_profile();
@@ -323,12 +324,9 @@ pub fn tune_for(judge: &mut Judge, draft: &Draft, own: &Tuning, other: &'static 
     Tuning { verdict, is_tight, simulations: own.simulations + judge.simulations(), ..own.clone() }
 }
 
-/// What comes of a plan that endures all that one has to that was chosen; none if it does not.
-fn endured(judge: &mut Judge, draft: &Draft) -> Option<Outcome> {
-    let outcome = judge.judge(draft).ok()?;
-    judge.endures_being_picked(draft).ok()?;
-    judge.endures_being_chosen(draft).ok()?;
-    Some(outcome)
+/// Whether a plan endures what one has to that was picked among many, and chosen at the end.
+fn is_certain(judge: &mut Judge, draft: &Draft) -> bool {
+    judge.endures_being_picked(draft).is_ok() && judge.endures_being_chosen(draft).is_ok()
 }
 
 /// So often a strategy looks for the best plan that endures being chosen.
@@ -367,17 +365,14 @@ fn judged_by(judge: &mut Judge, strategy: &mut dyn Strategy) -> Result<Judged, S
     Ok(Judged { verdict: any.map_or(verdict, with), is_certain })
 }
 
-/// Any plan that a strategy comes to that endures what a plan has to that was picked among many, and chosen at the end. `like` is as
-/// [`Strategy::find_any`] has it.
+/// Any plan that a strategy comes to that is certain. `like` is as [`Strategy::find_any`] has it.
 fn any_certain(
     judge: &mut Judge,
     strategy: &mut dyn Strategy,
     like: Option<&Found>,
 ) -> Result<Option<Found>, StrategyError> {
     let any = strategy.find_any(judge, like)?;
-    Ok(any.filter(|any| {
-        judge.endures_being_picked(&any.draft).is_ok() && judge.endures_being_chosen(&any.draft).is_ok()
-    }))
+    Ok(any.filter(|any| is_certain(judge, &any.draft)))
 }
 
 /// What no plan of a strategy goes below. `before` is a step of the graph as it is, were there no end of memory.

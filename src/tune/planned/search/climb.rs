@@ -199,8 +199,8 @@ impl<'a> Climb<'a> {
         self.begins.push_back(std::mem::replace(&mut self.now, next));
     }
 
-    /// Goes on from a plan, but for one that is better than all before it and does not come to one that may be picked: all around it would
-    /// be as frail. Whether it does.
+    /// Goes on from a plan; whether it does. One that is better than all before it has to come to one that may be picked: if it is frail, all
+    /// around it is.
     fn accept(&mut self, judge: &mut Judge, mut tried: Tried) -> bool {
         let enough = self.best.outcome.step_seconds * (1.0 - BETTER);
         if tried.outcome.step_seconds < enough {
