@@ -34,6 +34,11 @@ impl<'a> NodeAttrs<'a> {
         NodeAttrs { nodes, node }
     }
 
+    /// All names with their undecoded `AttrValue`, in the order of the file.
+    pub fn all(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        self.nodes.attrs(self.node)
+    }
+
     /// The undecoded `AttrValue` of this name. As in any protobuf map, the last entry counts.
     pub fn raw(&self, name: &str) -> Option<&'a [u8]> {
         self.nodes.attrs(self.node).filter(|(key, _)| *key == name.as_bytes()).last().map(|(_, value)| value)

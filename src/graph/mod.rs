@@ -12,6 +12,7 @@ mod build;
 mod by_name;
 mod control_flow;
 mod device;
+pub mod equal;
 mod error;
 pub mod reach;
 mod ref_variables;

@@ -2,15 +2,10 @@
 //!
 //! `AddN` writes its result over the first of its inputs that nobody else reads any more, and adds the others to that one
 //! ([`Fact::OrderDepends`]). Of three inputs or more the last bit depends on the order, and so on who reads what. TensorFlow also merges
-//! ops that are equal: of one kind, with the same inputs and attributes, and without a state (`OptimizerCSE`). Both gradients of `x * x`
-//! are one op to it, and a sum of both reads that one twice. Who waits for something, or reads something else, is not equal any more: then
+//! ops that are equal ([`super::equal`]). Both gradients of `x * x` are one op to it, and a sum of both reads that one twice. Who waits for something, or reads something else, is not equal any more: then
 //! the sum has two inputs that nobody else reads, and adds in another order.
 
-use std::collections::hash_map::Entry;
-use std::hash::{Hash as _, Hasher as _};
-
-use rustc_hash::{FxHashMap as HashMap, FxHasher};
-
+use super::equal::{Classes, Likeness};
 use super::{Graph, NodeId, TensorId};
 use crate::ops::Fact;
 
@@ -27,17 +22,18 @@ impl Sums {
         if !graph.node_ids().any(|node| is_long_sum(graph, node)) {
             return Sums::default();
         }
-        let Classes { of, members } = Classes::of(graph);
-        let mut decides = vec![false; members.len()];
-        let class = |node: NodeId| of.get(node.index()).copied().flatten();
+        let classes = Classes::of(graph, Likeness::Possible);
+        let mut decides = vec![false; classes.len()];
         for &node in graph.topological().iter().rev() {
-            let Some(own) = class(node).filter(|&own| members[own] > 1) else { continue };
+            let Some(own) = classes.shared(node) else { continue };
             let readers = || graph.outputs(node).flat_map(|tensor| graph.uses(tensor));
             decides[own] |= readers().any(|reader| {
-                is_long_sum(graph, reader.node) || class(reader.node).is_some_and(|class| decides[class])
+                is_long_sum(graph, reader.node)
+                    || classes.get(reader.node).is_some_and(|class| decides[class])
             });
         }
-        Sums { stays_equal: of.into_iter().map(|class| class.is_some_and(|class| decides[class])).collect() }
+        let decides = |node| classes.get(node).is_some_and(|class| decides[class]);
+        Sums { stays_equal: graph.node_ids().map(decides).collect() }
     }
 
     /// Whether TensorFlow merges an op with equal ones, and a sum adds in another order if it does not: the op must wait for nothing that
@@ -70,60 +66,6 @@ impl Sums {
 /// Whether an op adds up so many tensors that their order matters.
 fn is_long_sum(graph: &Graph, node: NodeId) -> bool {
     graph.op(node).facts().has(Fact::OrderDepends) && graph.data_inputs(node).len() > 2
-}
-
-/// Ops that may be equal. More are taken to be than are: attributes are compared of constants alone, and devices of none.
-struct Classes {
-    /// The class of each node, as far as they were gone through.
-    of: Vec<Option<usize>>,
-    /// How many nodes each has.
-    members: Vec<u32>,
-}
-
-impl Classes {
-    fn of(graph: &Graph) -> Classes {
-        let mut classes = Classes { of: vec![None; graph.len()], members: Vec::new() };
-        let mut known: HashMap<u64, usize> = HashMap::default();
-        for &node in graph.topological() {
-            let new = classes.members.len();
-            let own = match classes.key(graph, node).map(|key| known.entry(key)) {
-                Some(Entry::Occupied(class)) => *class.get(),
-                Some(Entry::Vacant(place)) => *place.insert(new),
-                None => new,
-            };
-            if own == new {
-                classes.members.push(0);
-            }
-            classes.of[node.index()] = Some(own);
-            classes.members[own] += 1;
-        }
-        classes
-    }
-
-    /// What equal ops have in common; none if an op is equal to no other.
-    fn key(&self, graph: &Graph, node: NodeId) -> Option<u64> {
-        let op = graph.op(node);
-        let inputs = graph.data_inputs(node);
-        let has_reference = || inputs.iter().any(|&input| graph.output_type(input).is_ref);
-        if op.is_stateful() || op.facts().has(Fact::Fed) || has_reference() {
-            return None;
-        }
-        let mut hasher = FxHasher::default();
-        graph.op_id(node).hash(&mut hasher);
-        if inputs.is_empty() {
-            let attrs = graph.attrs(node);
-            (attrs.raw("dtype"), attrs.raw("value")?).hash(&mut hasher);
-        }
-        for &input in inputs {
-            let producer = graph.producer(input);
-            match self.of.get(producer.index()).copied().flatten() {
-                Some(class) => (class, graph.output_index(input)).hash(&mut hasher),
-                // What leads back into a loop is not known yet, and an argument of a function is itself.
-                None => (input, "alone").hash(&mut hasher),
-            }
-        }
-        Some(hasher.finish())
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::program::{Buffer, NONE, Program};
 pub enum Sharing {
     /// It is there in each step anyway.
     Persistent,
-    /// It is the buffer of this input, whoever else reads that.
+    /// It is the buffer of this input, whoever else reads that, or of what an equal op makes.
     PassedOn(u32),
     /// It is that of an input which dies, or else its own.
     MayTakeOver,
@@ -29,6 +29,7 @@ impl Program {
         match self.buffer(output) {
             Buffer::Persistent => Sharing::Persistent,
             Buffer::Input(slot) => passed_on(reads.get(slot as usize).copied()),
+            Buffer::Same(tensor) => Sharing::PassedOn(tensor),
             Buffer::AnyInput => passed_on(reads.iter().copied().find(|&input| input != NONE)),
             Buffer::DyingInput => Sharing::MayTakeOver,
             Buffer::Own => Sharing::Own,
@@ -180,6 +181,7 @@ mod tests {
             tensors,
             persistent: vec![Vec::new()],
             initial: Default::default(),
+            merged: Default::default(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use rustc_hash::FxHashMap as HashMap;
 
 use super::accumulations::Pace;
+use super::merged::{Connected, Merged};
 use super::outline::Outline;
 use super::pool::in_chunks;
 use super::program::{Buffer, NONE, Op, Origin, Program, Tensor};
@@ -67,6 +68,7 @@ pub(super) struct Builder<'a> {
     kept_on_host: HashMap<NodeId, Vec<TensorId>>,
     /// How often tensors of loops are there at a time that are copied for such an accumulator.
     at_a_time: HashMap<TensorId, u64>,
+    merged: Merged,
 }
 
 impl<'a> Builder<'a> {
@@ -96,6 +98,7 @@ impl<'a> Builder<'a> {
             idle: idle_ops(outline.analysis, draft),
             kept_on_host: outline.on_host.kept_until(outline.analysis.graph),
             at_a_time: outline.on_host.at_a_time(outline.analysis, &outline.loops, draft, pace),
+            merged: Merged::default(),
         };
         for (&tensor, &times) in &builder.at_a_time {
             let number = builder.numbers[tensor.index()];
@@ -524,6 +527,17 @@ impl<'a> Builder<'a> {
         self.ops.len() as u32 - 1
     }
 
+    /// Merges what TensorFlow takes for one, now that all is connected.
+    pub(super) fn merge_equals(&mut self) {
+        let connected = Connected {
+            ops: &mut self.ops,
+            tensors: &mut self.tensors,
+            reads: &mut self.reads,
+            edges: &mut self.edges,
+        };
+        self.merged = connected.merge(self.outline.equals());
+    }
+
     /// All in flat arrays.
     pub(super) fn finish(mut self) -> Program {
         for &(_, to) in &self.edges {
@@ -542,6 +556,7 @@ impl<'a> Builder<'a> {
             initial: initial.clone(),
             tensors: self.tensors,
             ops: self.ops,
+            merged: self.merged,
         }
     }
 }

@@ -20,6 +20,7 @@ mod liveness;
 mod loops;
 mod machine;
 mod memory;
+mod merged;
 mod outcome;
 mod outline;
 mod persistent;

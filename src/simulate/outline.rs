@@ -14,6 +14,7 @@ use super::initial::Beginning;
 use super::iterations::{LoopTimes, UnknownIterations, endless_growth};
 use super::late::Late;
 use super::loops::Loops;
+use super::merged::Equals;
 use super::persistent::Persistent;
 use super::program::{Buffer, NONE, buffer};
 use super::runs::Runs;
@@ -52,6 +53,7 @@ pub struct Outline<'a> {
     pub(super) beginning: Beginning,
     runs: OnceLock<Runs>,
     wiring: OnceLock<Wiring>,
+    equals: OnceLock<Equals>,
 }
 
 /// What is run.
@@ -173,6 +175,7 @@ impl<'a> Outline<'a> {
             beginning: Beginning::default(),
             runs: OnceLock::new(),
             wiring: OnceLock::new(),
+            equals: OnceLock::new(),
             liveness,
             place_of,
             late,
@@ -196,6 +199,11 @@ impl<'a> Outline<'a> {
     /// What these read and wait for.
     pub(super) fn wiring(&self) -> &Wiring {
         self.wiring.get_or_init(|| Wiring::of(self))
+    }
+
+    /// Those of them that may be equal to others.
+    pub(super) fn equals(&self) -> &Equals {
+        self.equals.get_or_init(|| Equals::of(self))
     }
 
     /// Finds what is on the GPUs from step to step, and how it comes there.
@@ -231,6 +239,7 @@ impl<'a> Outline<'a> {
             beginning: Beginning::default(),
             runs: OnceLock::new(),
             wiring: OnceLock::new(),
+            equals: self.equals.clone(),
             liveness: self.liveness.clone(),
             place_of: self.place_of.clone(),
             late: self.late.clone(),

@@ -8,6 +8,7 @@ use super::Outline;
 use super::accumulations::Pace;
 use super::builder::Builder;
 use super::initial::Initial;
+use super::merged::Merged;
 use crate::dtype::DataType;
 use crate::graph::{Graph, NodeId, Rows, TensorId};
 use crate::ops::{Fact, Flow};
@@ -27,6 +28,8 @@ pub enum Buffer {
     Input(u32),
     /// That of the first input that is there.
     AnyInput,
+    /// That of a tensor of the program that another op makes, which runs in place of this one.
+    Same(u32),
     /// That of an input that dies, or else its own.
     DyingInput,
     /// One that is there anyway.
@@ -157,6 +160,8 @@ pub struct Program {
     pub(super) persistent: Vec<Vec<u64>>,
     /// What happens in the pools before a step like this one.
     pub(super) initial: Arc<Initial>,
+    /// The entries that do not run because others do that are equal.
+    pub(super) merged: Merged,
 }
 
 impl Program {
@@ -165,7 +170,8 @@ impl Program {
         Program::with(outline, draft, Pace::AsPlanned)
     }
 
-    /// The step without a plan, but with these ops on the host, and loops that wait for what they copy, as a plan makes them do.
+    /// The step without a plan, but with these ops on the host, and loops that wait for what they copy, as a plan makes them do. Equal ops
+    /// are not merged in it: what a plan gives to one of them alone makes it differ.
     pub fn paced(outline: &Outline, host_ops: &[NodeId]) -> Program {
         let draft = Draft { host_ops: host_ops.to_vec(), ..Draft::default() };
         Program::with(outline, &draft, Pace::Paced)
@@ -193,6 +199,9 @@ impl Program {
         builder.connect_shapes();
         builder.connect_whole_behind();
         builder.order_ops();
+        if pace != Pace::Paced {
+            builder.merge_equals();
+        }
         builder.finish()
     }
 
@@ -226,6 +235,12 @@ impl Program {
     /// The tensors that an entry reads, by input; none for constants and what is never made.
     pub fn reads(&self, op: u32) -> impl Iterator<Item = Option<u32>> {
         self.reads.row(op as usize).iter().map(|&tensor| (tensor != NONE).then_some(tensor))
+    }
+
+    /// What an entry reads if it runs by itself: the same, but for one that does not run because another one does that is equal.
+    pub fn reads_alone(&self, op: u32) -> impl Iterator<Item = Option<u32>> {
+        let reads = self.merged.reads(op).unwrap_or_else(|| self.reads.row(op as usize));
+        reads.iter().map(|&tensor| (tensor != NONE).then_some(tensor))
     }
 
     /// The entries that wait for an entry, in the order in which they become ready.

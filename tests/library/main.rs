@@ -5,6 +5,7 @@
 mod bounds;
 mod buffers;
 mod by_levels;
+mod equal;
 mod files;
 mod flatten;
 mod fuzzed;

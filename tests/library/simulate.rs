@@ -383,13 +383,14 @@ fn what_a_gpu_begins_with_comes_first() {
 /// prediction has the file's.
 #[test]
 fn no_order_is_certain_among_many() {
-    let float = || [("T", attr_type(1))];
     let mut nodes = Nodes::default();
     nodes.placeholder("x", &[4]).placeholder("y", &[4]);
     let readers = |of: &str, count: usize| (0..count).map(|n| format!("{of}{n}")).collect::<Vec<_>>();
     let all = [readers("x", 8), readers("y", 9)].concat();
-    for name in &all {
-        nodes.add(name, "Relu", &[&name[..1]], &float()).declares(name, &[4]);
+    for (number, name) in (0i64..).zip(&all) {
+        // They are not equal, and so not merged.
+        let attrs = [("T", attr_type(1)), ("_number", Value::I(number))];
+        nodes.add(name, "Relu", &[&name[..1]], &attrs).declares(name, &[4]);
     }
     let ends: Vec<String> = all.iter().map(|name| format!("^{name}")).collect();
     nodes.add(
@@ -421,6 +422,38 @@ fn no_order_is_certain_among_many() {
         prop_assert!(orders.iter().all(|order| among("x", order) == readers("x", 8)));
         prop_assert!(orders.iter().any(|order| among("y", order) != readers("y", 9)));
         prop_assert_eq!(order(Some(7)), order(Some(7)));
+        Ok(())
+    });
+    checked.unwrap();
+}
+
+/// What a function of TensorFlow 2 is given may be on the GPU before that begins with anything else.
+#[test]
+fn what_is_fed_may_come_first() {
+    let mut nodes = Nodes::default();
+    let attrs = [("dtype", attr_type(1)), ("shape", Value::Shape(shape(&[4])))];
+    nodes.add("v", "VariableV2", &[], &attrs).declares("v", &[4]);
+    nodes.placeholder("x", &[4]);
+    for (name, input) in [("of_x", "x"), ("of_v", "v")] {
+        nodes.add(name, "Relu", &[input], &[("T", attr_type(1))]).declares(name, &[4]);
+    }
+    nodes.add(lms_testing::random_graph::TRAIN_OP, "NoOp", &["^of_x", "^of_v"], &[]);
+    let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
+        let graph = outline.analysis().graph;
+        let program = Program::new(outline, &Draft::default());
+        let first = |scenario: Scenario| {
+            let mut launched = Launched::default();
+            simulate_in(&program, &machine(Vec::new()), &scenario, &mut launched).unwrap();
+            let mut names = launched.0.iter().filter_map(|&op| match program.origin(op) {
+                Origin::Op(node) => Some(graph.name(node)),
+                _ => None,
+            });
+            names.next().unwrap().to_string()
+        };
+        prop_assert_eq!(first(Scenario::PREDICTED), "v");
+        prop_assert_eq!(first(Scenario { host_first: true, ..Scenario::PREDICTED }), "x");
+        let by_chance: Vec<String> = (0..20).map(|seed| first(Scenario::by_chance(seed, 1))).collect();
+        prop_assert!(by_chance.contains(&"v".to_string()) && by_chance.contains(&"x".to_string()));
         Ok(())
     });
     checked.unwrap();

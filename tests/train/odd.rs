@@ -1,6 +1,6 @@
 //! Training steps as functions that each have one thing which a plain network has not: what is predicted of them, and what a plan does to them.
 //!
-//! `odd_steps.py` has them. By hand: `tests/train/odd_functions.py make FOLDER`, `lms-rewrite FOLDER/scan -o FOLDER/scan_lms` …, and
+//! `odd_steps.py` and `odd_networks.py` have them. By hand: `tests/train/odd_functions.py make FOLDER`, `lms-rewrite FOLDER/scan -o FOLDER/scan_lms` …, and
 //! `measure FOLDER --softgpu libsoftgpu.so`. Skipped, with the reason printed, where `LMS_TEST_PYTHON` names no Python with TensorFlow.
 
 use std::ffi::{OsStr, OsString};
@@ -12,9 +12,12 @@ use serde_json::{Map, Value};
 use lms_testing::program::{plugin, ready};
 
 /// Steps that are rewritten and trained, beside being measured.
-const REWRITTEN: [&str; 12] = [
+const REWRITTEN: [&str; 15] = [
     "cond_grad",
     "cond_in_loop",
+    "ctc",
+    "equal_ops",
+    "equal_paddings",
     "gradient_accumulation",
     "gradient_in_loop",
     "gru_by_hand",

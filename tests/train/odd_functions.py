@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Odd training steps as functions: `make` writes each as a SavedModel, `measure` trains them.
 
-`odd_steps.py` has them.
+`odd_steps.py` and `odd_networks.py` have them.
 
     odd_functions.py make FOLDER                             # FOLDER/dense, FOLDER/scan, …
     odd_functions.py make FOLDER --only scan,foldl
@@ -22,6 +22,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault("TF_DETERMINISTIC_OPS", "1")
 
+import odd_networks  # noqa: E402, F401
 import odd_steps  # noqa: E402
 from odd_steps import BATCH, STEPS, WIDTH, Step  # noqa: E402
 from softgpu import SoftGpu  # noqa: E402

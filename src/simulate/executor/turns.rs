@@ -19,17 +19,18 @@ pub(super) enum Task {
 }
 
 impl<O: Observer> Run<'_, O> {
-    /// Schedules what a step begins with. TensorFlow starts the GPUs' parts of a graph before the host's.
+    /// Schedules what a step begins with. A session of TensorFlow starts the GPUs' parts of a graph before the host's.
     pub(super) fn begin(&mut self) {
-        if let Some(threads) = &mut self.threads {
-            let gpus = (0..self.gpus.len() as u16).map(Place::Gpu);
-            for (part, number) in gpus.chain([Place::Host]).zip(0u64..) {
-                threads.give(number, Task::Begin(part), 0.0);
-            }
-            return;
+        let mut parts: Vec<Place> =
+            (0..self.gpus.len() as u16).map(Place::Gpu).chain([Place::Host]).collect();
+        if self.scenario.host_first {
+            parts.rotate_right(1);
         }
-        let gpus = (0..self.gpus.len() as u16).map(Place::Gpu);
-        self.scheduled = gpus.chain([Place::Host]).map(Task::Begin).collect();
+        let begins = parts.into_iter().map(Task::Begin);
+        match &mut self.threads {
+            Some(threads) => begins.zip(0..).for_each(|(begin, number)| threads.give(number, begin, 0.0)),
+            None => self.scheduled = begins.collect(),
+        }
     }
 
     /// What waits for nothing, of the ops that run in such a place.

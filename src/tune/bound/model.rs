@@ -261,7 +261,7 @@ impl Gpu<'_> {
             made.sort_unstable();
             made.dedup();
             seconds += course.outline.seconds(node) / made.len().max(1) as f64;
-            for read in course.program.reads(entry).flatten() {
+            for read in course.program.reads_alone(entry).flatten() {
                 if course.life_of[read as usize] == Some(life.number) && !seen.contains(&read) {
                     seen.push(read);
                 }

@@ -162,11 +162,12 @@ fn with_branches() -> Vec<u8> {
         builder.add(op, &[one, other], vec![("T", float())], &[shape])
     };
     let first = of_two("MatMul", &input, &input, SHAPE);
-    let mut branches = [first.clone(), first.clone()];
+    // Of two kinds, since equal ops would be one.
+    let mut branches = [("MatMul", first.clone()), ("BatchMatMulV2", first.clone())];
     for _ in 0..20 {
-        branches = branches.map(|last| of_two("MatMul", &last, &last, SHAPE));
+        branches = branches.map(|(op, last)| (op, of_two(op, &last, &last, SHAPE)));
     }
-    let [one, other] = branches.map(|last| of_two("AddV2", &last, &first, SHAPE));
+    let [one, other] = branches.map(|(_, last)| of_two("AddV2", &last, &first, SHAPE));
     let both = of_two("MatMul", &one, &other, SHAPE);
     for result in [&one, &other] {
         builder.add("Tanh", &[result], vec![("T", float())], &[SHAPE]);

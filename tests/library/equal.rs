@@ -1,0 +1,121 @@
+//! Ops that TensorFlow takes for one, and what a plan makes of them.
+
+use lms_testing::graphs::{Nodes, attr_type};
+use lms_testing::machine::machine;
+use prost::Message as _;
+use tf_lms::format::{Model, ReadOptions};
+use tf_lms::graph::{Graph, NodeId};
+use tf_lms::ops::OpRegistry;
+use tf_lms::order::Placement;
+use tf_lms::plan::{Analysis, Draft, NodeOrder, OrderReason, TensorSwap, TensorUse};
+use tf_lms::shape::{Shapes, Sizes};
+use tf_lms::simulate::{NoObserver, OpCost, Outcome, Outline, Program, floors, simulate};
+
+const BYTES: u64 = 4096;
+const OP_SECONDS: f64 = 1e-3;
+
+/// `one` and `other` are equal, and so are `tanh` and `tanh_too`; what hangs on them is not.
+fn graph() -> Vec<u8> {
+    let mut nodes = Nodes::default();
+    nodes.placeholder("fed", &[1024]).declares("fed", &[1024]);
+    let ops: [(&str, &str, &[&str]); 9] = [
+        ("x", "Neg", &["fed"]),
+        ("one", "Exp", &["x"]),
+        ("other", "Exp", &["x"]),
+        ("tanh", "Tanh", &["one"]),
+        ("tanh_too", "Tanh", &["other"]),
+        ("sigmoid", "Sigmoid", &["other"]),
+        ("product", "Mul", &["tanh", "sigmoid"]),
+        ("grown", "Mul", &["product", "tanh_too"]),
+        ("end", "Mul", &["grown", "other"]),
+    ];
+    for (name, op, inputs) in ops {
+        nodes.add(name, op, inputs, &[("T", attr_type(1))]).declares(name, &[1024]);
+    }
+    nodes.add("train", "NoOp", &["^end"], &[]);
+    nodes.graph().encode_to_vec()
+}
+
+/// What comes of a step with a plan, and of what has the names of ops and tensors.
+fn outcome(draft: impl Fn(&Graph) -> Draft) -> Outcome {
+    let model = Model::from_bytes("equal ops", graph(), &ReadOptions::default()).unwrap();
+    let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+    let targets = [node(&graph, "train")];
+    let shapes = Shapes::declared(&graph);
+    let sizes = Sizes::of(&graph, &shapes).unwrap();
+    let analysis = Analysis::new(&graph, &targets, shapes, sizes);
+    let placement = Placement::of(&graph);
+    let cost = |node| {
+        let seconds = if graph.op(node).name() == "NoOp" { 0.0 } else { OP_SECONDS };
+        OpCost { seconds, workspace_bytes: 0 }
+    };
+    let outline = Outline::new(&analysis, &placement, cost).unwrap();
+    let program = Program::new(&outline, &draft(&graph));
+    simulate(&program, &machine(Vec::new()), &mut NoObserver).unwrap()
+}
+
+fn node(graph: &Graph, name: &str) -> NodeId {
+    graph.node_ids().find(|&node| graph.name(node) == name).unwrap()
+}
+
+/// How many ops compute, but for those of the host.
+fn computed(outcome: &Outcome) -> u64 {
+    (outcome.gpus[0].compute_seconds / OP_SECONDS).round() as u64
+}
+
+#[test]
+fn equal_ops_run_once() {
+    let as_it_is = outcome(|_| Draft::default());
+    // One op for `one` and `other`, and one for `tanh` and `tanh_too`.
+    assert_eq!(computed(&as_it_is), 7);
+    // What `other` makes is read until the end.
+    let needed = as_it_is.gpus[0].peak_bytes - as_it_is.gpus[0].persistent_bytes;
+    assert_eq!(needed, 3 * BYTES);
+}
+
+#[test]
+fn who_waits_for_another_op_runs_by_itself() {
+    let waits = |name: &'static str| {
+        computed(&outcome(|graph| {
+            let (before, after) = (node(graph, "sigmoid"), node(graph, name));
+            Draft {
+                orders: vec![NodeOrder { before, after, reason: OrderReason::Budget }],
+                ..Draft::default()
+            }
+        }))
+    };
+    assert_eq!(waits("tanh_too"), 8);
+    // Whoever waits for all of it is not concerned.
+    assert_eq!(waits("grown"), 7);
+}
+
+#[test]
+fn who_reads_a_copy_runs_by_itself() {
+    let read = |consumers: &'static [&'static str]| {
+        let outcome = outcome(|graph| {
+            let tensor = graph.outputs(node(graph, "x")).next().unwrap();
+            let consumers = consumers.iter().map(|name| node(graph, name)).collect();
+            let uses = vec![TensorUse { consumers, triggers: Vec::new() }];
+            Draft { swaps: vec![TensorSwap { tensor, waiting: Vec::new(), uses }], ..Draft::default() }
+        });
+        (computed(&outcome), outcome.gpus[0].out_bytes)
+    };
+    // What hangs on `other` is not equal either.
+    assert_eq!(read(&["other"]), (9, BYTES));
+    assert_eq!(read(&["one", "other"]), (7, BYTES));
+}
+
+#[test]
+fn no_plan_needs_what_is_there_twice() {
+    let model = Model::from_bytes("equal ops", graph(), &ReadOptions::default()).unwrap();
+    let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+    let shapes = Shapes::declared(&graph);
+    let sizes = Sizes::of(&graph, &shapes).unwrap();
+    let analysis = Analysis::new(&graph, &[node(&graph, "train")], shapes, sizes);
+    let placement = Placement::of(&graph);
+    let outline = Outline::new(&analysis, &placement, |_| OpCost::default()).unwrap();
+    let program = Program::with_least_memory(&outline, &[]);
+    let unlimited = simulate(&program, &machine(Vec::new()), &mut NoObserver).unwrap();
+    // Two inputs, in the place of one of which the product is.
+    assert_eq!(floors(&program, &unlimited)[0].memory_bytes, 2 * BYTES);
+}
