@@ -252,8 +252,6 @@ impl<'a> Library<'a> {
             Ok((callee, called.attr.into_iter().collect()))
         };
         let own = NodeAttrs::new(nodes, node);
-        // TensorFlow makes branches and loops only of those that say so.
-        let is_lowered = own.attr("_lower_using_switch_merge") == Some(Attr::Bool(true));
         let (callees, kind, attrs) = match op {
             "PartitionedCall" | "StatefulPartitionedCall" => {
                 let (callee, attrs) = named("f")?;
@@ -261,7 +259,7 @@ impl<'a> Library<'a> {
             }
             "If" | "StatelessIf" => {
                 let callees = vec![named("else_branch")?.0, named("then_branch")?.0];
-                if !is_lowered || own.attr("Tcond") != Some(Attr::Type(DataType::BOOL)) {
+                if own.attr("Tcond") != Some(Attr::Type(DataType::BOOL)) {
                     return Ok(None);
                 }
                 (callees, CallKind::If, Vec::new())
@@ -276,17 +274,13 @@ impl<'a> Library<'a> {
                     found.ok_or_else(|| self.missing(function, nodes, node, &called.name))
                 });
                 let callees: Vec<usize> = found.collect::<Result<_, _>>()?;
-                if !is_lowered || callees.is_empty() {
+                if callees.is_empty() {
                     return Ok(None);
                 }
                 (callees, CallKind::Case, Vec::new())
             }
             "While" | "StatelessWhile" => {
-                let callees = vec![named("cond")?.0, named("body")?.0];
-                if !is_lowered {
-                    return Ok(None);
-                }
-                (callees, CallKind::While, Vec::new())
+                (vec![named("cond")?.0, named("body")?.0], CallKind::While, Vec::new())
             }
             op => match self.find(op) {
                 Some(callee) if OpRegistry::builtin().id(op).is_none() => {

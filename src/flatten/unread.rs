@@ -6,6 +6,9 @@
 //!
 //! An `IdentityN`, which custom gradients and optimizers leave behind, would have all that it hands on wait for the last one, and stay in
 //! memory meanwhile; a `StopGradient` is of no use any more. Who reads them reads what they hand on, as Grappler and its pruning have it.
+//!
+//! What no call runs is left out. Nobody outside of a function can ask for it, so it is in nobody's way: in a graph of version 1 an op that
+//! hangs on the forward part might be an evaluation, whose run must not run more because of a plan.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,6 +18,7 @@ use super::FlattenError;
 use crate::dtype::DataType;
 use crate::format::wire::{Fields, put_length_delimited_header, put_string};
 use crate::format::{Model, Nodes};
+use crate::graph::NodeAttrs;
 use crate::ops::OpRegistry;
 use crate::proto::tensorflow::attr_value::{ListValue, Value};
 use crate::proto::tensorflow::{AttrValue, NodeDef, TensorShapeProto};
@@ -84,6 +88,7 @@ pub(super) fn without_unread(
     let mut graph = Graph::of(model, registry, kept, function)?;
     graph.bypass();
     graph.stop();
+    graph.leave_out();
     Ok(graph.is_changed().then(|| graph.encoded(model)))
 }
 
@@ -100,6 +105,8 @@ struct Graph<'g> {
     may_wait: Vec<bool>,
     has_effect: Vec<bool>,
     kept: Vec<bool>,
+    /// Whether it is left out.
+    is_out: Vec<bool>,
     /// What was added: a switch, which of its outputs, and the name of what reads that for others to wait for.
     added: Vec<(u32, u32, String)>,
 }
@@ -134,12 +141,13 @@ impl<'g> Graph<'g> {
             may_wait: all.clone().map(|node| may_wait(registry, nodes.op(node))).collect(),
             has_effect: all.clone().map(|node| has_effect(registry, nodes.op(node))).collect(),
             kept: all.map(|node| kept.contains(nodes.name(node))).collect(),
+            is_out: vec![false; nodes.len()],
             added: Vec::new(),
         })
     }
 
     fn is_changed(&self) -> bool {
-        self.is_rewired.contains(&true)
+        self.is_rewired.contains(&true) || self.is_out.contains(&true)
     }
 
     fn is_switch(&self, node: u32) -> bool {
@@ -216,7 +224,7 @@ impl<'g> Graph<'g> {
 
     /// Has ops that nobody reads only wait for what they read.
     fn stop(&mut self) {
-        let needed = self.needed();
+        let needed = self.needed(false);
         let mut readers = vec![0usize; self.inputs.len()];
         for (_, inputs) in self.inputs.iter().enumerate().filter(|(node, _)| needed[*node]) {
             data(inputs).for_each(|(from, _)| readers[from as usize] += 1);
@@ -254,8 +262,13 @@ impl<'g> Graph<'g> {
         self.stop_unneeded(&needed);
     }
 
-    /// What runs: what those need that stay, or have an effect.
-    fn needed(&self) -> Vec<bool> {
+    /// Leaves out what does not run, but for what others have to be beside.
+    fn leave_out(&mut self) {
+        self.is_out = self.needed(true).into_iter().map(|needed| !needed).collect();
+    }
+
+    /// What runs: what those need that stay, or have an effect; and what they have to be beside, if that counts.
+    fn needed(&self, with_classes: bool) -> Vec<bool> {
         let mut needed = vec![false; self.inputs.len()];
         let mut open: Vec<usize> =
             (0..self.inputs.len()).filter(|&node| self.kept[node] || self.has_effect[node]).collect();
@@ -263,9 +276,20 @@ impl<'g> Graph<'g> {
             if std::mem::replace(&mut needed[node], true) {
                 continue;
             }
-            open.extend(self.inputs[node].iter().map(|input| input.node() as usize));
+            open.extend(self.inputs[node].iter().map(|&input| self.node_of(input)));
+            if with_classes {
+                let attrs = NodeAttrs::new(self.nodes, node);
+                let beside = attrs.colocated_with().into_iter();
+                open.extend(beside.filter_map(|name| Some(*self.places.get(name.as_str())? as usize)));
+            }
         }
         needed
+    }
+
+    /// The node of the file that an input comes from.
+    fn node_of(&self, input: Input) -> usize {
+        let node = input.node() as usize;
+        node.checked_sub(self.nodes.len()).map_or(node, |added| self.added[added].0 as usize)
     }
 
     /// For outputs of switches what reads one of them, and nothing else: who waits for a switch itself waits for either output.
@@ -352,6 +376,9 @@ impl<'g> Graph<'g> {
             let node = next;
             if part.number == field::GRAPH_NODE {
                 next += 1;
+            }
+            if part.number == field::GRAPH_NODE && self.is_out[node] {
+                continue;
             }
             if part.number != field::GRAPH_NODE || !self.is_rewired[node] {
                 encoded.extend_from_slice(&graph[part.span]);

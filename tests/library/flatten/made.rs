@@ -66,6 +66,12 @@ pub fn functions(names: &[&str]) -> Value {
     Value::List(ListValue { func: names.iter().map(called).collect(), ..ListValue::default() })
 }
 
+/// Strings, as an attribute.
+pub fn strings(texts: &[&str]) -> Value {
+    let s = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
+    Value::List(ListValue { s, ..ListValue::default() })
+}
+
 /// What TensorFlow makes branches, or a loop, of.
 pub fn lowered(node: NodeDef) -> NodeDef {
     with(node, "_lower_using_switch_merge", Value::B(true))
