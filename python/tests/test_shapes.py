@@ -49,6 +49,25 @@ def test_gradients_of_loops_are_known_too():
     assert not any(_is_open(shape) for op, shape in found if op not in ("BroadcastGradientArgs", "Size"))
 
 
+def test_what_a_list_of_shapes_says_is_known():
+    """Gates of a GRU are parts of a product; a ConvLSTM has convolutions in its loop."""
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+
+            def body(i, y):
+                images = tf.nn.conv2d(tf.reshape(y, [-1, 2, 2, 3]), tf.ones([1, 1, 3, 3]), 1, "SAME")
+                y = tf.reshape(images, tf.shape(y))
+                return i + 1, tf.concat([tf.tanh(y[:, :4]), y[:, 4:]], 1)
+
+            loss = tf.reduce_sum(tf.while_loop(lambda i, y: i < 5, body, (0, x))[1])
+        return tape.gradient(loss, x)
+
+    found = shapes(step, tf.TensorSpec([None, 12]))
+    assert of_op(found, "StridedSliceGrad") == {(4, 12)} and of_op(found, "Conv2DBackpropInput") == {(4, 2, 2, 3)}
+
+
 def test_what_grows_in_a_loop_is_not_assumed_to_stay():
     def step(x):
         shape = (tf.TensorShape([]), tf.TensorShape([None, 3]))

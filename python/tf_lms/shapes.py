@@ -24,6 +24,17 @@ _SAME_ELEMENTS = ("Enter", "Exit", "Identity", "Merge", "NextIteration", "RefEnt
 #: Ops whose outputs have sizes that no trace knows.
 _DECIDED_BY_VALUES = ("BroadcastGradientArgs",)
 
+#: Ops whose result has the shape that an input says in numbers, and which input that is.
+_SHAPED_BY = {
+    "BroadcastTo": 1,
+    "Conv2DBackpropInput": 0,
+    "Conv3DBackpropInputV2": 0,
+    "DepthwiseConv2dNativeBackpropInput": 0,
+    "Fill": 0,
+    "Reshape": 1,
+    "StridedSliceGrad": 0,
+}
+
 #: Ops without outputs that are added where functions are made flat.
 _NOTHING_OUT = ("NoOp",)
 
@@ -228,8 +239,8 @@ class _Loops:
                 return node.name, 0, [(self.nodes[_parts(name)[0]].input[0], 0) for name in data]
         if node.op in ("Enter", "NextIteration") and node.attr["T"].type != tf.variant.as_datatype_enum:
             return node.name, 0, [(node.input[0], 0)]
-        if node.op == "Reshape":
-            return node.name, 0, [(like, 0) for like in self._shaped_like(node.input[1])]
+        if node.op in _SHAPED_BY:
+            return node.name, 0, [(like, 0) for like in self._shaped_like(node.input[_SHAPED_BY[node.op]])]
         if node.op == "Sum" and node.attr["keep_dims"].b and node.name in self._reshaped:
             # It has as many elements as then, and as many dimensions as its input.
             return node.name, 0, [(self._reshaped[node.name], 0)]
