@@ -1,6 +1,7 @@
 """What is trained in tests: each case plain, and with large model support."""
 
 import hashlib
+import pathlib
 
 import keras
 import models
@@ -9,6 +10,9 @@ import soft
 import tensorflow as tf
 
 import tf_lms
+
+#: The software GPU where what is copied is small.
+SMALL_COPIES = str(pathlib.Path(__file__).with_name("soft_small.json"))
 
 
 class Counted(keras.callbacks.Callback):
@@ -232,8 +236,9 @@ def lstm(budget, partial=False):
     random = np.random.default_rng(3)
     count = 72 if partial else 64
     data = random.random((count, 16, 16), dtype="float32"), random.integers(0, 10, count).astype("int32")
-    # On a busy machine peaks of loops were up to 7% more than predicted.
-    return fit(model, dataset(data, 16, partial=partial), budget, memory_ratio=0.9)
+    # On a busy machine peaks of loops were up to 7% more than predicted. With the profile of large copies, those of this plan seem to be
+    # under way together, and the peak is predicted to be 16% more than it is.
+    return fit(model, dataset(data, 16, partial=partial), budget, memory_ratio=0.9, device_profile=SMALL_COPIES)
 
 
 def lstm_partial(budget):

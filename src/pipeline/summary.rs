@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Budget, Error, Fit, Simulated, copied};
+use super::{Budget, Error, Fit, Simulated, copied, loop_notes};
 use crate::plan::{Analysis, Draft};
 use crate::simulate::{Machine, NoObserver, Outcome, Outline, Program, simulate};
 use crate::tune::{Description, Found, Judge, NO_STRATEGY, Tuning, Verdict};
@@ -116,7 +116,7 @@ impl Summary {
             recomputed_ops: draft.recomputations.len(),
             order_edges: draft.orders.len(),
             simulations: fit.tuning.simulations,
-            notes: notes(&fit.tuning, &outline, asked),
+            notes: notes(&fit.tuning, &outline, &machine, asked),
         })
     }
 }
@@ -168,7 +168,7 @@ fn peaks_after(outline: &Outline, machine: &Machine, tuning: &Tuning, draft: &Dr
     Some(pairs.map(|(within, counted)| within.peak_bytes.min(counted.peak_bytes)).collect())
 }
 
-fn notes(tuning: &Tuning, outline: &Outline, asked: &'static Description) -> Vec<String> {
+fn notes(tuning: &Tuning, outline: &Outline, machine: &Machine, asked: &'static Description) -> Vec<String> {
     let mut notes: Vec<String> = tuning.fallback(asked).into_iter().collect();
     notes.extend(tuning.caveat().map(str::to_string));
     if outline.bounded_tensors() > 0 {
@@ -177,10 +177,7 @@ fn notes(tuning: &Tuning, outline: &Outline, asked: &'static Description) -> Vec
             outline.bounded_tensors()
         ));
     }
-    for of_loop in outline.loops() {
-        let whence = if of_loop.is_found { "as its condition says" } else { "as was given" };
-        notes.push(format!("what the loop {} keeps counts {} times, {whence}", of_loop.name, of_loop.times));
-    }
+    notes.extend(loop_notes(outline, machine, tuning));
     if outline.placement().gpus().is_empty() {
         notes.push("no op of the graph runs on a GPU".to_string());
     }

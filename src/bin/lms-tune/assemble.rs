@@ -5,7 +5,7 @@ use std::time::Instant;
 use tf_lms::ops::Fact;
 use tf_lms::order::Place;
 use tf_lms::picture::{Names, Recording};
-use tf_lms::pipeline::{Budget, Simulated, copied};
+use tf_lms::pipeline::{Budget, Simulated, copied, loop_notes};
 use tf_lms::plan::Draft;
 use tf_lms::simulate::{Allocator, Machine, Outline, Program};
 use tf_lms::tune::{Judge, Tuning, accuracy, peak_in_other_orders, step_bound};
@@ -176,13 +176,7 @@ impl Facts<'_> {
                 report.bounded_tensors
             ));
         }
-        for of_loop in self.outline.loops() {
-            let whence = if of_loop.is_found { "as its condition says" } else { "as was given" };
-            notes.push(format!(
-                "what the loop {} keeps counts {} times, {whence}",
-                of_loop.name, of_loop.times
-            ));
-        }
+        notes.extend(loop_notes(self.outline, self.machine, tuning));
         if let Some(function) = &self.simulated.analysis.function {
             notes.push(format!("the step is the function {function}, with the calls in it made flat"));
         }
