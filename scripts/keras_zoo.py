@@ -69,7 +69,8 @@ def row(name, special):
             break
     first = [name, special, mib(peak)]
     if "failed" in lms:
-        return [*first, "", f"{part}%", lms["failed"][:80]], False
+        why = "no plan" if "DoesNotFit" in lms["failed"] else lms["failed"][:80]
+        return [*first, "", f"{part}%", why], False
     (device,) = lms["report"]["devices"]
     taken = max(batch[0]["peak"] for batch in lms["batches"])
     more = [

@@ -10,7 +10,7 @@ from keras import layers as L
 from keras import ops
 
 CLASSES = 10
-LOOPS = 0.9
+LOOPS = 0.8
 MODELS = {}
 
 random = np.random.default_rng(3)

@@ -116,7 +116,7 @@ impl Summary {
             recomputed_ops: draft.recomputations.len(),
             order_edges: draft.orders.len(),
             simulations: fit.tuning.simulations,
-            notes: notes(&fit.tuning, &outline, &machine, asked),
+            notes: notes(&fit.tuning, &outline, &machine, &draft, asked),
         })
     }
 }
@@ -168,7 +168,13 @@ fn peaks_after(outline: &Outline, machine: &Machine, tuning: &Tuning, draft: &Dr
     Some(pairs.map(|(within, counted)| within.peak_bytes.min(counted.peak_bytes)).collect())
 }
 
-fn notes(tuning: &Tuning, outline: &Outline, machine: &Machine, asked: &'static Description) -> Vec<String> {
+fn notes(
+    tuning: &Tuning,
+    outline: &Outline,
+    machine: &Machine,
+    draft: &Draft,
+    asked: &'static Description,
+) -> Vec<String> {
     let mut notes: Vec<String> = tuning.fallback(asked).into_iter().collect();
     notes.extend(tuning.caveat().map(str::to_string));
     if outline.bounded_tensors() > 0 {
@@ -177,7 +183,7 @@ fn notes(tuning: &Tuning, outline: &Outline, machine: &Machine, asked: &'static 
             outline.bounded_tensors()
         ));
     }
-    notes.extend(loop_notes(outline, machine, tuning));
+    notes.extend(loop_notes(outline, machine, tuning, draft));
     if outline.placement().gpus().is_empty() {
         notes.push("no op of the graph runs on a GPU".to_string());
     }

@@ -176,7 +176,7 @@ impl Facts<'_> {
                 report.bounded_tensors
             ));
         }
-        notes.extend(loop_notes(self.outline, self.machine, tuning));
+        notes.extend(loop_notes(self.outline, self.machine, tuning, &self.conclusion.draft));
         if let Some(function) = &self.simulated.analysis.function {
             notes.push(format!("the step is the function {function}, with the calls in it made flat"));
         }
