@@ -1,8 +1,9 @@
 //! Ops that compute the same: of one kind, with the same inputs and attributes, and without a state.
 //!
-//! TensorFlow merges them, on each device by itself, before it runs a step (`OptimizerCSE`; no option of Grappler's turns that off): two
-//! `Relu` of one tensor, or the padding of one tensor for two convolutions, run once, and who reads the second reads the first. Ops that wait
-//! for different ops are not equal, nor are those that differ in an attribute, be it only the name of what they are colocated with.
+//! TensorFlow merges them, on each device by itself, before it runs a step (`OptimizerCSE`), also with Grappler's arithmetic
+//! optimization and constant folding off: two `Relu` of one tensor, or the padding of one tensor for two convolutions, run once, and who reads
+//! the second reads the first. Ops that wait for different ops are not equal, nor are those that differ in an attribute, be it only the name of
+//! what they are colocated with.
 
 use std::collections::hash_map::Entry;
 use std::hash::{DefaultHasher, Hash as _, Hasher};

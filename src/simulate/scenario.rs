@@ -71,7 +71,8 @@ impl Scenario {
         missing_part: 0.0,
     };
 
-    /// All that chance decides: copies, the order, whose part begins, holes, and which of so many GPUs is stalled, if any is. The same for the same seed.
+    /// All that chance decides: copies, the order, whose part begins, holes, and which of so many GPUs is stalled, if any is. The same for the
+    /// same seed.
     pub fn by_chance(seed: u64, gpus: usize) -> Scenario {
         let stalled = seed % (gpus as u64 + 1);
         Scenario {
