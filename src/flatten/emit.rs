@@ -9,6 +9,7 @@ use prost::Message;
 use super::colocation::Colocation;
 use super::error::FlattenError;
 use super::expand::{Expansion, begins_frame};
+use super::given_shapes::{Readers, given_shape};
 use super::library::{Local, Read, functions_in};
 use super::parts::{FlatNode, Flattened, MadeInput, Tensor};
 use crate::format::wire::{Fields, put_length_delimited_header, put_string};
@@ -51,6 +52,7 @@ pub(super) struct Emitter<'e, 'l, 'a> {
     known_controls: HashSet<FlatNode>,
     /// The functions that nodes name.
     called: HashSet<String>,
+    readers: Readers,
 }
 
 impl<'e, 'l, 'a> Emitter<'e, 'l, 'a> {
@@ -70,6 +72,7 @@ impl<'e, 'l, 'a> Emitter<'e, 'l, 'a> {
             controls: Vec::new(),
             known_controls: HashSet::new(),
             called: HashSet::new(),
+            readers: Readers::default(),
         })
     }
 
@@ -225,6 +228,10 @@ impl<'e, 'l, 'a> Emitter<'e, 'l, 'a> {
     }
 
     fn body_node(&mut self, instance: u32, node: u32) -> Result<(), FlattenError> {
+        let shapes = self.expansion.give_shapes(&mut self.readers, instance, node)?;
+        for &(_, made) in &shapes {
+            self.made(made)?;
+        }
         let body = self.expansion.body(instance);
         let nodes = body.nodes;
         let name = self.expansion.name(FlatNode::Body { instance, node });
@@ -235,10 +242,13 @@ impl<'e, 'l, 'a> Emitter<'e, 'l, 'a> {
             self.called.insert(op.to_string());
         }
         let mut is_gated = false;
-        for &read in body.inputs.row(node as usize) {
+        for (slot, &read) in body.inputs.row(node as usize).iter().enumerate() {
             match read {
                 Read::Data(tensor) => {
-                    let tensor = self.expansion.tensor(instance, tensor)?;
+                    let tensor = match given_shape(&shapes, slot) {
+                        Some(shape) => shape,
+                        None => self.expansion.tensor(instance, tensor)?,
+                    };
                     is_gated |= self.is_behind_gate(instance, tensor.node);
                     self.data(tensor);
                 }

@@ -21,7 +21,8 @@
 //! `colocation`). A node's device is its own, and where that leaves something open, the call's; but what works on a variable, or has to be
 //! with what does, is where the variable is.
 //!
-//! An `If` or `Case` that TensorFlow makes branches of becomes branches here too (see `branches`), and a `While` a loop (see `loops`).
+//! An `If` or `Case` that TensorFlow makes branches of becomes branches here too (see `branches`), and a `While` a loop (see `loops`), in
+//! which shapes are given by nodes of their own (see `given_shapes`).
 //!
 //! An op without an effect that nobody reads is a `NoOp` that waits for what it read, as Grappler has it (see `unread`).
 //!
@@ -35,6 +36,7 @@ mod emit;
 mod entry;
 mod error;
 mod expand;
+mod given_shapes;
 mod library;
 mod loops;
 mod parts;

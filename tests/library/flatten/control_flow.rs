@@ -123,6 +123,51 @@ fn a_loop_becomes_a_frame_that_handles_are_led_into() {
     assert_eq!(shapes, [Some(vec![4]), Some(vec![])]);
 }
 
+/// What others read too may be gone through before what it is given to, when a graph that calls the function looks for shapes.
+#[test]
+fn in_a_loop_each_op_is_given_shapes_by_a_node_of_its_own() {
+    let again = with(node("while", "While", "x"), "T", list(&[FLOAT]));
+    let again = lowered(with(with(again, "cond", called("small")), "body", called("more")));
+    let small = vec![constant("one", FLOAT), float(node("less", "Less", "x one:output:0"))];
+    let reshape = |name, inputs| float(with(node(name, "Reshape", inputs), "Tshape", Value::Type(INT32)));
+    let more = vec![
+        float(node("shape", "Shape", "x")),
+        constant("given", INT32),
+        constant("own", INT32),
+        reshape("first", "x shape:output:0"),
+        reshape("second", "first:output:0 given:output:0"),
+        reshape("third", "second:output:0 given:output:0"),
+        reshape("fourth", "third:output:0 own:output:0"),
+    ];
+    let nodes =
+        vec![again, reshape("loss", "while:output:0 shape:output:0"), float(node("shape", "Shape", "x"))];
+    let functions = vec![
+        function("small", "x", small, &[("y", "less:z:0")], ""),
+        function("more", "x", more, &[("y", "fourth:output:0")], ""),
+        function("step", "x", nodes, &[("loss", "loss:output:0")], ""),
+    ];
+    let flat = flat(&model(nothing(), functions), "step").unwrap();
+    let written = listing(&flat);
+    let reshaped: Vec<&str> = written
+        .iter()
+        .map(String::as_str)
+        .filter(|node| node.contains("Reshape") || node.contains("/shape_"))
+        .collect();
+    assert_eq!(
+        reshaped,
+        [
+            "while/body/first/shape_1: Identity while/body/shape",
+            "while/body/first: Reshape while/switch_0:1 while/body/first/shape_1",
+            "while/body/second/shape_1: Identity while/body/given",
+            "while/body/second: Reshape while/body/first while/body/second/shape_1",
+            "while/body/third/shape_1: Identity while/body/given",
+            "while/body/third: Reshape while/body/second while/body/third/shape_1",
+            "while/body/fourth: Reshape while/body/third while/body/own",
+            "loss: Reshape while/result_0 shape",
+        ]
+    );
+}
+
 #[test]
 fn a_switch_of_many_ways_becomes_a_row_of_forks() {
     let case =
