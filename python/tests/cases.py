@@ -246,6 +246,18 @@ def lstm_partial(budget):
     return lstm(budget, partial=True)
 
 
+def masked_gru(budget):
+    """Loops in both directions over masked tokens; what ops ask the shape of is in lists too, where a batch is open."""
+    tokens = keras.Input((20,), dtype="int32")
+    x = keras.layers.Embedding(200, 32, mask_zero=True)(tokens)
+    x = keras.layers.Bidirectional(keras.layers.GRU(48, return_sequences=True, use_cudnn=False))(x)
+    model = keras.Model(tokens, keras.layers.Dense(5)(keras.layers.GRU(48, use_cudnn=False)(x)))
+    model.compile(keras.optimizers.Adam(1e-3), models.crossentropy())
+    random = np.random.default_rng(3)
+    data = random.integers(0, 200, (72, 20)).astype("int32"), random.integers(0, 5, 72).astype("int32")
+    return fit(model, dataset(data, 16, partial=True), budget, memory_ratio=0.9, device_profile=SMALL_COPIES)
+
+
 def mirrored(budget):
     """Two replicas, on two GPUs."""
     with tf.distribute.MirroredStrategy().scope():

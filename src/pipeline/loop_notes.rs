@@ -1,11 +1,12 @@
 //! What a report has to say of loops.
 
 use crate::plan::Draft;
-use crate::simulate::{Machine, Outline};
+use crate::simulate::{Machine, NoObserver, Outline, Program, simulate};
+use crate::size::Size;
 use crate::tune::Tuning;
 
-/// How much more than predicted a step with loops may take: the most that was seen, of recurrent Keras models, was a tenth.
-const OVERLAP_PART: f64 = 0.1;
+/// How much more than predicted a step with loops may take beside what the overlap of iterations may come to: so much was seen.
+const MARGIN_PART: f64 = 0.05;
 
 /// How often loops run, and whether what is not predicted of them may be too much for the memory. `draft` is the plan, if there is one.
 pub fn loop_notes(outline: &Outline, machine: &Machine, tuning: &Tuning, draft: &Draft) -> Vec<String> {
@@ -15,16 +16,20 @@ pub fn loop_notes(outline: &Outline, machine: &Machine, tuning: &Tuning, draft: 
     });
     let mut notes: Vec<String> = kept.collect();
     let gpus = tuning.outcome().map_or(&[][..], |outcome| &outcome.gpus);
-    let is_near = gpus
-        .iter()
-        .zip(&machine.whole_memory)
-        .any(|(gpu, &whole)| gpu.peak_bytes as f64 * (1.0 + OVERLAP_PART) > whole as f64);
-    if !notes.is_empty() && is_near {
-        notes.push(format!(
-            "iterations of loops overlap, which is not predicted and may take {:.0}% more: where memory runs out, leave a margin with a \
-             lower memory ratio",
-            OVERLAP_PART * 100.0
-        ));
+    if !notes.is_empty() {
+        let ahead = peaks_ahead(outline, machine, draft);
+        let most = gpus.iter().zip(ahead).map(|(gpu, ahead)| {
+            let margin = (gpu.peak_bytes as f64 * (1.0 + MARGIN_PART)) as u64;
+            margin.max(ahead)
+        });
+        let too_much = most.zip(&machine.whole_memory).filter(|&(most, &whole)| most > whole);
+        if let Some(most) = too_much.map(|(most, _)| most).max() {
+            notes.push(format!(
+                "iterations of loops overlap, with which a step may take up to {}: where memory runs out, leave a margin with a lower memory \
+                 ratio",
+                Size(most)
+            ));
+        }
     }
     if !outline.accumulators_among(&draft.host_ops).is_empty() {
         notes.push(
@@ -34,4 +39,12 @@ pub fn loop_notes(outline: &Outline, machine: &Machine, tuning: &Tuning, draft: 
         );
     }
     notes
+}
+
+/// The peak of each GPU if iterations of loops overlap as far as they may.
+fn peaks_ahead(outline: &Outline, machine: &Machine, draft: &Draft) -> Vec<u64> {
+    let ahead = outline.with_host_ops(&draft.host_ops).with_iterations_ahead();
+    let unlimited = machine.with_memory(Vec::new());
+    let outcome = simulate(&Program::new(&ahead, draft), &unlimited, &mut NoObserver).unwrap_or_default();
+    outcome.gpus.iter().map(|gpu| gpu.peak_bytes).collect()
 }

@@ -2,6 +2,7 @@
 
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
+use super::carried::Carried;
 use super::holders::root;
 use super::loops::Loops;
 use super::pool::in_chunks;
@@ -111,10 +112,11 @@ impl OnHost {
         &self,
         analysis: &Analysis,
         loops: &Loops,
+        carried: &Carried,
         draft: &Draft,
         pace: Pace,
     ) -> HashMap<TensorId, u64> {
-        let graph = analysis.graph;
+        let Analysis { graph, flow, .. } = analysis;
         let mut times = HashMap::default();
         if self.accumulators.is_empty() {
             return times;
@@ -136,14 +138,15 @@ impl OnHost {
                 *of = most(maker, is_paced || pace == Pace::Paced, u64::MAX).max(*of);
             }
             for &tensor in &accumulator.taken {
-                let reads = |node: NodeId| graph.data_inputs(node).contains(&tensor);
-                let is_paced = draft
-                    .orders
-                    .iter()
-                    .any(|order| graph.flow(order.after) == Some(Flow::NextIteration) && reads(order.before));
-                // What came is there until its iteration is over, and there are only so many at once.
                 let taker = graph.producer(tensor);
-                let unpaced = at_once.get(&analysis.flow.frame(taker)).copied().unwrap_or(u64::MAX);
+                let next = Carried::next_iteration(graph, flow, taker);
+                let is_paced = draft.orders.iter().any(|order| {
+                    next == Some(order.after)
+                        && carried.waits(order.before)
+                        && flow.frame(order.before) == flow.frame(taker)
+                });
+                // What came is there until its iteration is over, and there are only so many at once.
+                let unpaced = at_once.get(&flow.frame(taker)).copied().unwrap_or(u64::MAX);
                 times.insert(tensor, most(taker, is_paced, unpaced));
             }
         }
@@ -205,7 +208,7 @@ impl OnHost {
 }
 
 /// How many iterations of each loop TensorFlow has under way at once, at most.
-fn iterations_at_once(analysis: &Analysis) -> HashMap<FrameId, u64> {
+pub(super) fn iterations_at_once(analysis: &Analysis) -> HashMap<FrameId, u64> {
     let Analysis { graph, flow, .. } = analysis;
     let enters = graph.node_ids().filter(|&node| graph.flow(node) == Some(Flow::Enter));
     let said = enters.map(|node| {

@@ -97,7 +97,7 @@ impl<'a> Builder<'a> {
             constants: HashMap::default(),
             idle: idle_ops(outline.analysis, draft),
             kept_on_host: outline.on_host.kept_until(outline.analysis.graph),
-            at_a_time: outline.on_host.at_a_time(outline.analysis, &outline.loops, draft, pace),
+            at_a_time: outline.copies_at_a_time(draft, pace),
             merged: Merged::default(),
         };
         for (&tensor, &times) in &builder.at_a_time {

@@ -2,7 +2,7 @@
 
 use crate::dtype::DataType;
 use crate::graph::{FrameId, NodeId};
-use crate::ops::{Fact, OpRegistry};
+use crate::ops::{Fact, Flow, OpRegistry};
 use crate::order::{Place, Placement};
 use crate::plan::Analysis;
 use crate::shape::Shapes;
@@ -45,6 +45,17 @@ fn is_irreplaceable(analysis: &Analysis, placement: &Placement, node: NodeId) ->
         })
 }
 
+/// Whether a node is in a branch within a loop. What was seen of such is as if it were computed each time; why was not found out.
+fn is_in_branch_of_loop(analysis: &Analysis, node: NodeId) -> bool {
+    let Analysis { graph, flow, .. } = analysis;
+    let says_whether_loops_go_on = |tensor| {
+        let producer = graph.producer(tensor);
+        producer.index() < graph.len() && graph.flow(producer) == Some(Flow::LoopCond)
+    };
+    flow.frame(node) != FrameId::TOP
+        && flow.branches_of(flow.condition(node)).any(|(predicate, _)| !says_whether_loops_go_on(predicate))
+}
+
 fn is_constant(
     analysis: &Analysis,
     placement: &Placement,
@@ -52,7 +63,7 @@ fn is_constant(
     node: NodeId,
     constant: &[bool],
 ) -> bool {
-    let Analysis { graph, sizes, shapes, flow, .. } = analysis;
+    let Analysis { graph, sizes, shapes, .. } = analysis;
     let op = graph.op(node);
     if op.name() == "Const" {
         return true;
@@ -61,7 +72,7 @@ fn is_constant(
     if op.is_stateful()
         || inputs.is_empty()
         || op.facts().has(Fact::NotFolded)
-        || flow.frame(node) != FrameId::TOP
+        || is_in_branch_of_loop(analysis, node)
         || OpRegistry::builtin().id(op.name()).is_none()
     {
         return false;

@@ -18,6 +18,8 @@ use crate::ops::{Fact, Flow};
 use crate::order::{Place, Placement};
 use crate::plan::Analysis;
 
+use super::accumulations::iterations_at_once;
+use super::carried::Carried;
 use super::exchanges::{Exchanges, Replacing};
 use super::holders::{Iteration, is_list, keeps, op_of, readers_of_buffer, roots};
 use super::iterations::{Frames, LoopTimes, UnknownIterations};
@@ -75,6 +77,17 @@ fn note(noted: &mut HashMap<NodeId, Vec<TensorId>>, node: NodeId, tensor: Tensor
     }
 }
 
+/// For each loop an op that runs when it is done.
+fn exits(analysis: &Analysis, runs: impl Fn(NodeId) -> bool) -> HashMap<FrameId, NodeId> {
+    let Analysis { graph, flow, .. } = analysis;
+    let is_exit = |node: &NodeId| graph.flow(*node) == Some(Flow::Exit) && runs(*node);
+    let mut exits = HashMap::new();
+    for node in graph.node_ids().filter(is_exit) {
+        exits.entry(flow.frame(node)).or_insert(node);
+    }
+    exits
+}
+
 /// What is there of a tensor.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
@@ -105,11 +118,8 @@ impl Loops {
         let mut keeping: BTreeSet<FrameId> = BTreeSet::new();
         let mut exchanges = Exchanges::default();
         let mut handed_on: Vec<HandedOn> = Vec::new();
-        let mut exits: HashMap<FrameId, NodeId> = HashMap::new();
-        let is_exit = |node: &NodeId| graph.flow(*node) == Some(Flow::Exit) && runs(*node);
-        for node in graph.node_ids().filter(is_exit) {
-            exits.entry(flow.frame(node)).or_insert(node);
-        }
+        let mut copied: HashSet<TensorId> = HashSet::new();
+        let exits = exits(analysis, &runs);
         let loop_end = |node: NodeId, held_in: FrameId| {
             frames
                 .outermost_within(analysis, flow.frame(node), held_in)
@@ -147,6 +157,25 @@ impl Loops {
                     loops.keep(analysis, flow_out, Kept { times, more_bytes }, &takers, Iteration::Same);
                     loops.holders.entry(flow_out).or_default().insert(holder);
                 }
+                continue;
+            }
+            // What is made on the host, as shapes are, is copied for the list in each iteration: one copy for all lists. (It is not noted
+            // who holds these copies: so no list goes to the host for them, where they would not be made, but as they are, they are.)
+            if let Some(list) = graph.outputs(node).next()
+                && placement.output(value) == Place::Host
+                && placement.output(list) != Place::Host
+                && analysis.sizes.bytes(value) != Some(0)
+                && copied.insert(value)
+            {
+                let more_bytes = analysis.sizes.bytes(value).unwrap_or(0);
+                keeping.insert(frame);
+                let Some(times) = frames.times_within(analysis, frame, held_in) else {
+                    for name in frames.unknown(analysis, frame) {
+                        *unknown.entry(name).or_default() += in_chunks(more_bytes);
+                    }
+                    continue;
+                };
+                loops.keep(analysis, list, Kept { times, more_bytes }, &takers, Iteration::Same);
                 continue;
             }
             for (made, iteration) in roots(graph, value) {
@@ -235,6 +264,62 @@ impl Loops {
                 }
             }
         }
+    }
+
+    /// The same where iterations overlap as far as they may.
+    ///
+    /// In a loop that takes elements off, what reads nothing else of the loop can run as many iterations ahead as TensorFlow begins at once,
+    /// and what it makes is there until the loop has come so far. (In a loop that adds elements it is gone when these are all there.)
+    /// Whether it does is a matter of time: of how soon the host begins iterations, and of how long a GPU is at one.
+    pub fn with_iterations_ahead(
+        &self,
+        analysis: &Analysis,
+        placement: &Placement,
+        carried: &Carried,
+        runs: impl Fn(NodeId) -> bool,
+    ) -> Loops {
+        let Analysis { graph, flow, sizes, .. } = analysis;
+        let mut loops = self.clone();
+        let takes = |node: &NodeId| {
+            let facts = graph.op(*node).facts();
+            runs(*node) && facts.has(Fact::GivesElement) && placement.op(*node) != Place::Host
+        };
+        let frames = graph.node_ids().filter(takes).map(|node| flow.frame(node));
+        let taking: HashSet<FrameId> = frames.filter(|&frame| frame != FrameId::TOP).collect();
+        if taking.is_empty() {
+            return loops;
+        }
+        let exits = exits(analysis, &runs);
+        let at_once = iterations_at_once(analysis);
+        for node in graph.node_ids().filter(|&node| runs(node) && taking.contains(&flow.frame(node))) {
+            let frame = flow.frame(node);
+            let (Some(&exit), Some(&times)) = (exits.get(&frame), loops.times.get(&node)) else { continue };
+            // What comes from the host waits for its copy.
+            let is_brought = |&input: &TensorId| {
+                graph.op(graph.producer(input)).facts().has(Fact::GivesElement)
+                    && placement.output(input) == Place::Host
+            };
+            if placement.op(node) == Place::Host
+                || graph.flow(node).is_some()
+                || carried.waits(node)
+                || graph.data_inputs(node).iter().any(is_brought)
+            {
+                continue;
+            }
+            let times = times.min(at_once.get(&frame).copied().unwrap_or(u64::MAX));
+            for made in graph.outputs(node) {
+                let stays = placement.output(made) != Place::Host
+                    && buffer(graph, sizes, node, made).may_be_own()
+                    && !loops.kept.contains_key(&made)
+                    && output_bytes(analysis, node, made).is_some_and(|bytes| bytes > 0)
+                    && readers_of_buffer(graph, sizes, made).iter().any(|&reader| carried.waits(reader));
+                if stays {
+                    loops.kept.insert(made, Kept { times, more_bytes: 0 });
+                    note(&mut loops.rest_taken, exit, made);
+                }
+            }
+        }
+        loops
     }
 
     /// Of the two sides of a branch only one runs in an iteration: at most, what the side keeps that keeps more. The other's rest counts for

@@ -5,9 +5,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::OnceLock;
 
-use rustc_hash::FxHashSet as HashSet;
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
-use super::accumulations::{Accumulation, OnHost, accumulations};
+use super::accumulations::{Accumulation, OnHost, Pace, accumulations};
+use super::carried::Carried;
 use super::copied_reads::copied_reads;
 use super::holders::root;
 use super::initial::Beginning;
@@ -54,6 +55,7 @@ pub struct Outline<'a> {
     runs: OnceLock<Runs>,
     wiring: OnceLock<Wiring>,
     equals: OnceLock<Equals>,
+    carried: OnceLock<Carried>,
 }
 
 /// What is run.
@@ -176,6 +178,7 @@ impl<'a> Outline<'a> {
             runs: OnceLock::new(),
             wiring: OnceLock::new(),
             equals: OnceLock::new(),
+            carried: OnceLock::new(),
             liveness,
             place_of,
             late,
@@ -204,6 +207,20 @@ impl<'a> Outline<'a> {
     /// Those of them that may be equal to others.
     pub(super) fn equals(&self) -> &Equals {
         self.equals.get_or_init(|| Equals::of(self))
+    }
+
+    /// The ops of loops that cannot run iterations ahead of others.
+    pub fn carried(&self) -> &Carried {
+        let Analysis { graph, flow, .. } = self.analysis;
+        self.carried.get_or_init(|| Carried::of(graph, flow, &self.placement))
+    }
+
+    /// For each tensor of a GPU that goes to or comes from the host in a loop how often it is there at a time.
+    pub(super) fn copies_at_a_time(&self, draft: &Draft, pace: Pace) -> HashMap<TensorId, u64> {
+        match self.on_host.accumulators() {
+            [] => HashMap::default(),
+            _ => self.on_host.at_a_time(self.analysis, &self.loops, self.carried(), draft, pace),
+        }
     }
 
     /// Finds what is on the GPUs from step to step, and how it comes there.
@@ -240,6 +257,7 @@ impl<'a> Outline<'a> {
             runs: OnceLock::new(),
             wiring: OnceLock::new(),
             equals: self.equals.clone(),
+            carried: OnceLock::new(),
             liveness: self.liveness.clone(),
             place_of: self.place_of.clone(),
             late: self.late.clone(),
@@ -253,6 +271,14 @@ impl<'a> Outline<'a> {
         };
         outline.find_persistent(Kind::Step);
         outline
+    }
+
+    /// The same where iterations of loops overlap as far as they may.
+    pub fn with_iterations_ahead(&self) -> Outline<'a> {
+        let runs = |node: NodeId| self.number(node).is_some();
+        let mut ahead = self.with_host_ops(&self.host_ops);
+        ahead.loops = self.loops.with_iterations_ahead(self.analysis, &self.placement, self.carried(), runs);
+        ahead
     }
 
     /// The ops that are on the host although the graph puts them on a GPU, in the order of the file.

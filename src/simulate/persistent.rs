@@ -1,10 +1,10 @@
 //! What stays in a GPU's memory from step to step.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::constants::LARGEST_FOLDED_BYTES;
 use super::pool::in_chunks;
-use crate::graph::{Graph, NodeId, TensorId};
+use crate::graph::{FrameId, Graph, NodeId, TensorId};
 use crate::ops::Fact;
 use crate::ops::{Attr, AttrLookup};
 use crate::order::{Place, Placement};
@@ -89,7 +89,8 @@ impl Persistent {
             .variables
             .retain(|variable| !variable.is_shared || updates(graph, variable.node).any(&runs));
         // Constants are kept where they are read.
-        let mut read: HashSet<(u16, Fingerprint)> = HashSet::new();
+        let mut read: Vec<(u16, BTreeMap<TensorId, u64>)> = Vec::new();
+        let mut places: HashMap<(u16, Fingerprint), usize> = HashMap::new();
         for node in graph.node_ids().filter(|&node| runs(node)) {
             for (&tensor, &place) in graph.data_inputs(node).iter().zip(placement.inputs(node)) {
                 let producer = graph.producer(tensor);
@@ -99,11 +100,19 @@ impl Persistent {
                     && !placement.names_host(producer);
                 if let (true, Place::Gpu(gpu)) = (is_constant, place)
                     && let Some(bytes) = bytes_of(tensor)
-                    && read.insert((gpu, fingerprint(analysis, tensor)))
                 {
-                    persistent.constants.push((gpu, in_chunks(bytes)));
+                    let place = *places.entry((gpu, fingerprint(analysis, tensor))).or_insert(read.len());
+                    if place == read.len() {
+                        read.push((gpu, BTreeMap::new()));
+                    }
+                    read[place].1.insert(tensor, in_chunks(bytes));
                 }
             }
+        }
+        for (gpu, equal) in read {
+            persistent
+                .constants
+                .extend(equal.values().take(kept_of(analysis, &equal)).map(|&bytes| (gpu, bytes)));
         }
         persistent
     }
@@ -180,6 +189,26 @@ fn fingerprint(analysis: &Analysis, tensor: TensorId) -> Fingerprint {
         }
         ("ZerosLike" | "OnesLike", _) => Fingerprint { made_by, shape, ..Fingerprint::default() },
         _ => Fingerprint { made_by: graph.tensor_name(tensor).to_string(), shape, ..Fingerprint::default() },
+    }
+}
+
+/// How many of several equal constants TensorFlow keeps.
+///
+/// It compares equal ones with the first of them alone (`OptimizerCSE::Optimize`), and of those that it computes beforehand the first are
+/// those of loops, which wait for their iteration and so are equal to none that wait for something else, or for nothing.
+fn kept_of(analysis: &Analysis, equal: &BTreeMap<TensorId, u64>) -> usize {
+    let Analysis { graph, flow, .. } = analysis;
+    let makers = || equal.keys().map(|&tensor| graph.producer(tensor));
+    let is_computed_in_loop =
+        |node: &NodeId| !graph.data_inputs(*node).is_empty() && flow.frame(*node) != FrameId::TOP;
+    let waits = |node: NodeId| -> BTreeSet<NodeId> {
+        let inputs = graph.data_inputs(node).iter().map(|&input| graph.producer(input));
+        let known = inputs.chain([node]).filter(|node| node.index() < graph.len());
+        known.flat_map(|node| graph.control_inputs(node)).copied().collect()
+    };
+    match makers().filter(is_computed_in_loop).map(waits).collect::<BTreeSet<_>>().len() {
+        0 => 1,
+        apart => apart + makers().filter(|node| !is_computed_in_loop(node)).count(),
     }
 }
 

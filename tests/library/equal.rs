@@ -1,6 +1,6 @@
 //! Ops that TensorFlow takes for one, and what a plan makes of them.
 
-use lms_testing::graphs::{Nodes, attr_type};
+use lms_testing::graphs::{Nodes, attr_type, shape};
 use lms_testing::machine::machine;
 use prost::Message as _;
 use tf_lms::format::{Model, ReadOptions};
@@ -8,8 +8,14 @@ use tf_lms::graph::{Graph, NodeId};
 use tf_lms::ops::OpRegistry;
 use tf_lms::order::Placement;
 use tf_lms::plan::{Analysis, Draft, NodeOrder, OrderReason, TensorSwap, TensorUse};
+use tf_lms::proto::tensorflow::TensorProto;
+use tf_lms::proto::tensorflow::attr_value::Value;
 use tf_lms::shape::{Shapes, Sizes};
 use tf_lms::simulate::{NoObserver, OpCost, Outcome, Outline, Program, floors, simulate};
+
+const FLOAT: i32 = 1;
+const INT32: i32 = 3;
+const BOOL: i32 = 10;
 
 const BYTES: u64 = 4096;
 const OP_SECONDS: f64 = 1e-3;
@@ -128,4 +134,81 @@ fn no_plan_needs_what_is_there_twice() {
     let unlimited = simulate(&program, &machine(Vec::new()), &mut NoObserver).unwrap();
     // Both inputs of the product are one tensor, in the place of which it is.
     assert_eq!(floors(&program, &unlimited)[0].memory_bytes, BYTES);
+}
+
+/// Zeros for before a loop and for in it, which TensorFlow computes beforehand.
+fn zeros_around_a_loop(are_in_loop: bool) -> Nodes {
+    let mut nodes = Nodes::default();
+    let float = || [("T", attr_type(FLOAT))];
+    let filled = || [("T", attr_type(FLOAT)), ("index_type", attr_type(INT32))];
+    let enters = |dtype, is_constant| {
+        let frame = Value::S(b"loop".to_vec());
+        [("T", attr_type(dtype)), ("frame_name", frame), ("is_constant", Value::B(is_constant))]
+    };
+    let constants = |nodes: &mut Nodes, scope: &str, waits: &[&str]| {
+        let tensor = |dtype, dimensions: &[i64], content: Vec<u8>| {
+            let tensor_shape = Some(shape(dimensions));
+            Value::Tensor(TensorProto {
+                dtype,
+                tensor_shape,
+                tensor_content: content,
+                ..TensorProto::default()
+            })
+        };
+        let (size, nought) = (format!("{scope}size"), format!("{scope}nought"));
+        let value = tensor(INT32, &[1], vec![4, 0, 0, 0]);
+        nodes
+            .add(&size, "Const", waits, &[("dtype", attr_type(INT32)), ("value", value)])
+            .declares(&size, &[1]);
+        let value = tensor(FLOAT, &[], vec![0; 4]);
+        nodes
+            .add(&nought, "Const", waits, &[("dtype", attr_type(FLOAT)), ("value", value)])
+            .declares(&nought, &[]);
+    };
+    nodes.placeholder("x", &[4]);
+    nodes.add(
+        "go_on",
+        "Placeholder",
+        &[],
+        &[("dtype", attr_type(BOOL)), ("shape", Value::Shape(shape(&[])))],
+    );
+    constants(&mut nodes, "", &[]);
+    for zeros in ["first", "second"] {
+        nodes.add(zeros, "Fill", &["size", "nought"], &filled()).declares(zeros, &[4]);
+    }
+    nodes.add("sum", "AddV2", &["x", "first"], &float()).declares("sum", &[4]);
+    nodes.add("total", "Mul", &["sum", "second"], &float()).declares("total", &[4]);
+    nodes.add("enter", "Enter", &["total"], &enters(FLOAT, false)).declares("enter", &[4]);
+    nodes.add("go_on_in", "Enter", &["go_on"], &enters(BOOL, true)).declares("go_on_in", &[]);
+    nodes.add("goes_on", "LoopCond", &["go_on_in"], &[]);
+    nodes.add("merge", "Merge", &["enter", "next"], &[("T", attr_type(FLOAT)), ("N", Value::I(2))]);
+    nodes.add("switch", "Switch", &["merge", "goes_on"], &float());
+    nodes.add("start", "Identity", &["switch:1"], &float()).declares("start", &[4]);
+    constants(&mut nodes, "in_loop_", &["^start"]);
+    nodes.add("zeros", "Fill", &["in_loop_size", "in_loop_nought"], &filled()).declares("zeros", &[4]);
+    let other = if are_in_loop { "zeros" } else { "start" };
+    nodes.add("body", "Mul", &["start", other], &float()).declares("body", &[4]);
+    nodes.add("next", "NextIteration", &["body"], &float()).declares("next", &[4]);
+    nodes.add("exit", "Exit", &["switch"], &float()).declares("exit", &[4]);
+    nodes.add("train", "NoOp", &["^exit"], &[]);
+    nodes
+}
+
+/// TensorFlow compares equal constants with the first of them only, and that is the loop's, which waits for its iteration.
+#[test]
+fn zeros_of_a_loop_keep_equal_ones_apart() {
+    let persistent = |nodes: Nodes| {
+        let content = nodes.graph().encode_to_vec();
+        let model = Model::from_bytes("zeros", content, &ReadOptions::default()).unwrap();
+        let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+        let targets: Vec<_> = graph.node_ids().filter(|&node| graph.name(node) == "train").collect();
+        let shapes = Shapes::declared(&graph);
+        let sizes = Sizes::of(&graph, &shapes).unwrap();
+        let analysis = Analysis::new(&graph, &targets, shapes, sizes);
+        let placement = Placement::of(&graph);
+        let outline = Outline::new(&analysis, &placement, |_| OpCost::default()).unwrap();
+        outline.persistent_bytes().sum::<u64>()
+    };
+    let (without, with) = (persistent(zeros_around_a_loop(false)), persistent(zeros_around_a_loop(true)));
+    assert_eq!(with - without, 2 * 256, "{with} and {without}");
 }

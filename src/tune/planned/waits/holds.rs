@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, HashMap};
 use rustc_hash::FxHashSet as HashSet;
 
 use crate::graph::{Condition, FrameId, Graph, NodeId};
-use crate::ops::Fact;
+use crate::ops::{Fact, Flow};
 use crate::order::Place;
 use crate::tune::outsiders::Outsiders;
 use crate::tune::planned::timeline::{Course, Position, Table};
@@ -73,16 +73,21 @@ impl Holds {
         let analysis = course.outline.analysis();
         let latest_needs = latest_needs(course);
         let mut holding: Vec<HoldingOp> = Vec::new();
+        let mut in_loops: Vec<HoldingOp> = Vec::new();
         let mut matters = Table::default();
         for (place, &op) in course.order.numbered() {
             matters.push(touches(course, op, least_bytes));
             if let (Some(node), Place::Gpu(gpu), true) =
                 (course.node_at(place), course.program.place(op), matters[place])
                 && analysis.step.certainly_contains(node)
-                && is_outside_loops(course, node)
                 && latest_needs[node.index()] == Some(place)
+                && is_outside_loops(course, node)
             {
                 holding.push(HoldingOp { place, gpu, node });
+            } else if let (Some(node), Place::Gpu(gpu)) = (course.node_at(place), course.program.place(op))
+                && !is_outside_loops(course, node)
+            {
+                in_loops.push(HoldingOp { place, gpu, node });
             }
         }
         let flow = &analysis.flow;
@@ -104,8 +109,10 @@ impl Holds {
         Holds {
             last: last(&|condition| condition == Condition::ALWAYS),
             branches: largest_branches(course, &holding).into_iter().map(of_branch).collect(),
-            free_before: free_before(course, &holding),
-            outsiders: Outsiders::of(course.outline.analysis(), |node| touches_gpu(course, node)),
+            free_before: free_before(course, &merged(holding, in_loops)),
+            outsiders: Outsiders::of(course.outline.analysis(), |node| {
+                touches_gpu(course, node) || analysis.graph.flow(node) == Some(Flow::NextIteration)
+            }),
             matters,
         }
     }
@@ -202,6 +209,13 @@ fn touches(course: &Course, op: u32, least_bytes: u64) -> bool {
     let touched = program.outputs(op).chain(program.reads(op).flatten());
     let mut lives = touched.filter_map(|tensor| course.life_of(tensor));
     lives.any(|life| life.bytes >= least_bytes)
+}
+
+/// All that others may be made to wait for: what may hold up any, and ops of loops, which may hold up what leads into the next iteration.
+fn merged(holding: Vec<HoldingOp>, in_loops: Vec<HoldingOp>) -> Vec<HoldingOp> {
+    let mut all = [holding, in_loops].concat();
+    all.sort_unstable_by_key(|of| of.place);
+    all
 }
 
 /// For each node the first place that it must not be made to wait for, if these ops are waited for; none if there is none.

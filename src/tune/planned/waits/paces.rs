@@ -6,7 +6,8 @@
 //!
 //! - What makes an element waits until the last one has been added: that is when the loop leads the list into this iteration.
 //!   With stacks of TensorFlow 1 the loop does so by itself.
-//! - The loop leads what an element is taken by into the next iteration only when an op has been launched that reads this one.
+//! - The loop leads what an element is taken by into the next iteration only when an op has been launched for which this one was taken: the
+//!   first that cannot run iterations ahead itself ([`Carried`]), as an op that asks for the element's shape can.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -14,10 +15,11 @@ use super::holds::Holds;
 use crate::graph::{Graph, NodeId, TensorId};
 use crate::ops::Flow;
 use crate::order::Place;
-use crate::plan::{Accumulator, NodeOrder, OrderReason};
-use crate::tune::planned::timeline::Course;
+use crate::plan::{Accumulator, Analysis, NodeOrder, OrderReason};
+use crate::simulate::Carried;
+use crate::tune::planned::timeline::{Course, Position};
 
-/// How many ops are looked at in search of what leads into the next iteration.
+/// How many ops are looked at in search of one that cannot run ahead.
 const MOST_SEARCHED: usize = 256;
 
 /// The edges for all accumulators that are on the host, as far as ops may wait so.
@@ -49,40 +51,33 @@ impl Paces<'_> {
         Some((switch, maker))
     }
 
-    /// The next iteration waits for the first op that reads an element.
+    /// The next iteration waits for the first op that cannot run ahead of those that read an element, or what was made of it.
     fn of_taken(&self, tensor: TensorId) -> Option<(NodeId, NodeId)> {
-        let next = self.next_iteration(self.graph.producer(tensor))?;
-        let placement = self.course.outline.placement();
-        let on_gpu = self.graph.uses(tensor).iter().filter(|reader| {
-            matches!(placement.inputs(reader.node).get(reader.slot as usize), Some(Place::Gpu(_)))
-        });
-        let places = on_gpu.filter_map(|reader| Some((self.course.place_of_node(reader.node)?, reader.node)));
-        let mut readers: Vec<_> = places.collect();
-        readers.sort_unstable();
-        let reader =
-            readers.into_iter().map(|(_, reader)| reader).find(|&reader| self.may_wait(next, reader))?;
-        Some((reader, next))
-    }
-
-    /// The op that leads into the next iteration what an op of a loop waits for.
-    fn next_iteration(&self, from: NodeId) -> Option<NodeId> {
-        let flow = &self.course.outline.analysis().flow;
-        let frame = flow.frame(from);
-        let mut seen = BTreeSet::from([from]);
-        let mut queue = VecDeque::from([from]);
-        while let Some(node) = queue.pop_front().filter(|_| seen.len() < MOST_SEARCHED) {
-            for before in self.graph.predecessors(node).filter(|before| before.index() < self.graph.len()) {
-                if self.graph.flow(before) == Some(Flow::NextIteration)
-                    && self.graph.is_back_edge(before, node)
-                {
-                    return Some(before);
-                }
-                if flow.frame(before) == frame && seen.insert(before) {
-                    queue.push_back(before);
-                }
+        let outline = self.course.outline;
+        let Analysis { graph, flow, .. } = outline.analysis();
+        let taker = graph.producer(tensor);
+        let next = Carried::next_iteration(graph, flow, taker)?;
+        let reads = |tensor: TensorId| {
+            let readers = graph.uses(tensor).iter().filter(move |reader| {
+                let place = outline.placement().inputs(reader.node).get(reader.slot as usize);
+                matches!(place, Some(Place::Gpu(_))) && flow.frame(reader.node) == flow.frame(taker)
+            });
+            readers.map(|reader| reader.node)
+        };
+        let mut queue: VecDeque<NodeId> = reads(tensor).collect();
+        let mut seen: BTreeSet<NodeId> = queue.iter().copied().collect();
+        let mut first: Option<(Position, NodeId)> = None;
+        while let Some(node) = queue.pop_front() {
+            let place = self.course.place_of_node(node);
+            if let Some(place) = place.filter(|_| outline.carried().waits(node) && self.may_wait(next, node))
+            {
+                first = first.into_iter().chain([(place, node)]).min();
+            } else if seen.len() < MOST_SEARCHED {
+                let readers = graph.outputs(node).flat_map(reads);
+                queue.extend(readers.filter(|&reader| seen.insert(reader)));
             }
         }
-        None
+        first.map(|(_, node)| (node, next))
     }
 
     /// Whether an op of a loop may wait for another one of the same iteration.
