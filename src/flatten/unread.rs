@@ -224,7 +224,7 @@ impl<'g> Graph<'g> {
 
     /// Has ops that nobody reads only wait for what they read.
     fn stop(&mut self) {
-        let needed = self.needed(false);
+        let needed = self.needed();
         let mut readers = vec![0usize; self.inputs.len()];
         for (_, inputs) in self.inputs.iter().enumerate().filter(|(node, _)| needed[*node]) {
             data(inputs).for_each(|(from, _)| readers[from as usize] += 1);
@@ -264,23 +264,31 @@ impl<'g> Graph<'g> {
 
     /// Leaves out what does not run, but for what others have to be beside.
     fn leave_out(&mut self) {
-        self.is_out = self.needed(true).into_iter().map(|needed| !needed).collect();
+        self.is_out = self.needed_or_beside().into_iter().map(|needed| !needed).collect();
     }
 
-    /// What runs: what those need that stay, or have an effect; and what they have to be beside, if that counts.
-    fn needed(&self, with_classes: bool) -> Vec<bool> {
+    /// What runs: what those need that stay, or have an effect.
+    fn needed(&self) -> Vec<bool> {
+        self.needed_and(|_| Vec::new())
+    }
+
+    /// The same, and what of that others have to be beside.
+    fn needed_or_beside(&self) -> Vec<bool> {
+        self.needed_and(|node| {
+            let beside = NodeAttrs::new(self.nodes, node).colocated_with().into_iter();
+            beside.filter_map(|name| Some(*self.places.get(name.as_str())? as usize)).collect()
+        })
+    }
+
+    /// What runs, with what each such node brings along.
+    fn needed_and(&self, brings: impl Fn(usize) -> Vec<usize>) -> Vec<bool> {
         let mut needed = vec![false; self.inputs.len()];
         let mut open: Vec<usize> =
             (0..self.inputs.len()).filter(|&node| self.kept[node] || self.has_effect[node]).collect();
         while let Some(node) = open.pop() {
-            if std::mem::replace(&mut needed[node], true) {
-                continue;
-            }
-            open.extend(self.inputs[node].iter().map(|&input| self.node_of(input)));
-            if with_classes {
-                let attrs = NodeAttrs::new(self.nodes, node);
-                let beside = attrs.colocated_with().into_iter();
-                open.extend(beside.filter_map(|name| Some(*self.places.get(name.as_str())? as usize)));
+            if !std::mem::replace(&mut needed[node], true) {
+                open.extend(self.inputs[node].iter().map(|&input| self.node_of(input)));
+                open.extend(brings(node));
             }
         }
         needed

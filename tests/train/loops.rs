@@ -10,6 +10,8 @@ use lms_testing::program::{number, of, ready, report};
 struct Loops {
     model: &'static str,
     feeds: &'static [&'static str],
+    /// What is fed tokens of which no two are the same, in this shape: how many rows of a table a step uses is planned for at most.
+    tokens: Option<&'static [usize]>,
     memory: &'static str,
     /// How often its loops run.
     iterations: u64,
@@ -36,10 +38,17 @@ fn trains_with_loops_on_the_host(loops: &Loops) {
     assert!(number(&tuned, "/accumulators_on_host") > 3, "{tuned}");
 
     let device = ["--device", "soft:1GiB", "--exact-memory", "--threads", "1", "--steps", "4", "--json"];
+    let mut feeds: Vec<String> = loops.feeds.iter().map(ToString::to_string).collect();
+    if let Some(shape) = loops.tokens {
+        let file = directory.path().join("tokens.npy");
+        std::fs::write(&file, lms_testing::npy::ints(shape, 0..shape.iter().product::<usize>() as i32))
+            .unwrap();
+        feeds.extend(["--feed".to_string(), format!("tokens={}", file.display())]);
+    }
+    let feeds: Vec<&str> = feeds.iter().map(String::as_str).collect();
     let run = |flags: &[&str]| {
-        report(
-            &of("lms-train", &[&[loops.model], loops.feeds, &device[..], flags].concat()).output().unwrap(),
-        )
+        let flags = [&[loops.model], &feeds[..], &device[..], flags].concat();
+        report(&of("lms-train", &flags).output().unwrap())
     };
     let compared = run(&["--plan", &plan, "--compare"]);
     assert_eq!(compared["first_difference"], Value::Null);
@@ -62,6 +71,7 @@ fn stacks_of_a_loop_are_kept_on_the_host() {
         model: "testdata/dynamic_rnn_20_b4.meta",
         // The longest text of a batch says how often the loop runs.
         feeds: &["--feed", "labels=randint:0:2", "--feed", "lengths=const:20"],
+        tokens: Some(&[4, 20]),
         memory: "420KiB",
         iterations: 20,
     });
@@ -72,6 +82,7 @@ fn lists_of_a_loop_are_kept_on_the_host() {
     trains_with_loops_on_the_host(&Loops {
         model: "testdata/keras_lstm_tf2",
         feeds: &[],
+        tokens: None,
         memory: "42KiB",
         iterations: 6,
     });

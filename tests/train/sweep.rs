@@ -208,9 +208,7 @@ fn a_crash_is_a_row() {
     // Labels for a batch of four: any other size is an error.
     let directory = tempfile::tempdir().unwrap();
     let labels = directory.path().join("labels.npy");
-    let header = format!("{:<117}\n", "{'descr': '<i4', 'fortran_order': False, 'shape': (4,), }");
-    let content = [b"\x93NUMPY\x01\x00\x76\x00", header.as_bytes(), &[0; 16]].concat();
-    fs::write(&labels, content).unwrap();
+    fs::write(&labels, lms_testing::npy::ints(&[4], [0; 4])).unwrap();
     let feed = format!("labels={}", labels.display());
     let flags = ["--device", "soft:64MiB", "--steps", "1", "--sweep", "batch=3..5", "--feed", &feed];
     let output = run(FREE_BATCH, &[&flags[..], &["--json"]].concat());

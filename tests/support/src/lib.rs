@@ -6,6 +6,7 @@ pub mod graphs;
 pub mod machine;
 pub mod made_up;
 pub mod manifest;
+pub mod npy;
 pub mod program;
 pub mod random_graph;
 pub mod steps_graph;
