@@ -33,8 +33,7 @@ pub fn loop_notes(outline: &Outline, machine: &Machine, tuning: &Tuning, draft: 
     }
     if !outline.accumulators_among(&draft.host_ops).is_empty() {
         notes.push(
-            "what loops keep goes to the host as soon as the host has time for it; on a host that has none it may take much more than \
-             predicted"
+            "what loops keep goes to the host as soon as the host has time for it; on a host that has none it may take more than predicted"
                 .to_string(),
         );
     }
