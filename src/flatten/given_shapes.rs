@@ -1,10 +1,10 @@
 //! Shapes that ops in loops are given.
 //!
-//! Graphs that call a function look into it for the shapes of what it returns (`ShapeRefiner::InferShapesForFunction`), also when a
-//! SavedModel is loaded. TensorFlow then goes through the body from its end, each op behind all that it reads, and breaks loops where it
-//! comes to an op that it is still at. Of what is not known there nothing is assumed, with one exception: an op that is given a shape as
-//! a tensor asks what is known of that, and if nothing is, the call fails ("Missing src context"). As long as a loop is a function of its
-//! own there are no circles. Once it is flat there are: an edge that has a loop wait for a computation is enough.
+//! Graphs that call a function look into it for the shapes of what it returns (`ShapeRefiner::InferShapesForFunction`). TensorFlow then
+//! goes through the body from its end, each op behind all that it reads, and breaks loops where it comes to an op that it is still at. Of
+//! what is not known there nothing is assumed, with one exception: an op that is given a shape as a tensor asks what is known of that, and
+//! if nothing is, the call fails ("Missing src context"). As long as a loop is a function of its own there are no circles. Once it is flat
+//! there are: an edge that has a loop wait for a computation is enough.
 //!
 //! So in loops, what says a shape goes through an `Identity` for each op that is given it. Nobody else reads that, so it is always gone
 //! through before its reader.

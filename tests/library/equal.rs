@@ -46,9 +46,9 @@ fn graph(ops: Ops) -> Vec<u8> {
     nodes.graph().encode_to_vec()
 }
 
-/// What comes of a step with a plan, and of what has the names of ops and tensors.
-fn outcome(draft: impl Fn(&Graph) -> Draft) -> Outcome {
-    let model = Model::from_bytes("equal ops", graph(EQUAL), &ReadOptions::default()).unwrap();
+/// Hands on what a step of a graph runs whose train op is `train`.
+fn with_outline<T>(content: Vec<u8>, look: impl FnOnce(&Graph, &Outline) -> T) -> T {
+    let model = Model::from_bytes("a graph", content, &ReadOptions::default()).unwrap();
     let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
     let targets = [node(&graph, "train")];
     let shapes = Shapes::declared(&graph);
@@ -59,9 +59,15 @@ fn outcome(draft: impl Fn(&Graph) -> Draft) -> Outcome {
         let seconds = if graph.op(node).name() == "NoOp" { 0.0 } else { OP_SECONDS };
         OpCost { seconds, workspace_bytes: 0 }
     };
-    let outline = Outline::new(&analysis, &placement, cost).unwrap();
-    let program = Program::new(&outline, &draft(&graph));
-    simulate(&program, &machine(Vec::new()), &mut NoObserver).unwrap()
+    look(&graph, &Outline::new(&analysis, &placement, cost).unwrap())
+}
+
+/// What comes of a step with a plan, and of what has the names of ops and tensors.
+fn outcome(draft: impl Fn(&Graph) -> Draft) -> Outcome {
+    with_outline(graph(EQUAL), |graph, outline| {
+        let program = Program::new(outline, &draft(graph));
+        simulate(&program, &machine(Vec::new()), &mut NoObserver).unwrap()
+    })
 }
 
 fn node(graph: &Graph, name: &str) -> NodeId {
@@ -198,16 +204,7 @@ fn zeros_around_a_loop(are_in_loop: bool) -> Nodes {
 #[test]
 fn zeros_of_a_loop_keep_equal_ones_apart() {
     let persistent = |nodes: Nodes| {
-        let content = nodes.graph().encode_to_vec();
-        let model = Model::from_bytes("zeros", content, &ReadOptions::default()).unwrap();
-        let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
-        let targets: Vec<_> = graph.node_ids().filter(|&node| graph.name(node) == "train").collect();
-        let shapes = Shapes::declared(&graph);
-        let sizes = Sizes::of(&graph, &shapes).unwrap();
-        let analysis = Analysis::new(&graph, &targets, shapes, sizes);
-        let placement = Placement::of(&graph);
-        let outline = Outline::new(&analysis, &placement, |_| OpCost::default()).unwrap();
-        outline.persistent_bytes().sum::<u64>()
+        with_outline(nodes.graph().encode_to_vec(), |_, outline| outline.persistent_bytes().sum::<u64>())
     };
     let (without, with) = (persistent(zeros_around_a_loop(false)), persistent(zeros_around_a_loop(true)));
     assert_eq!(with - without, 2 * 256, "{with} and {without}");
