@@ -95,7 +95,7 @@ pub fn least_memory(task: &Task) -> Result<Option<u64>, Refusal> {
 fn chart(analysis: &Analysis, budget: &Budget, fit: &Fit, name: &str) -> Result<String, Refusal> {
     let simulated = Simulated::new(analysis, budget)?;
     let outline = simulated.outline()?;
-    let machine = simulated.machine(budget)?;
+    let machine = fit.tuning.machine(&simulated.machine(budget)?);
     let draft = match &fit.tuning.verdict {
         tf_lms::tune::Verdict::FitsWithSwapping(found) => found.draft.clone(),
         _ => Draft::default(),

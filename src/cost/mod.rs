@@ -73,7 +73,7 @@ impl Costs {
         for node in graph.node_ids() {
             let index = node.index();
             let kind = graph.op(node).facts().work();
-            let is_free = kind == WorkKind::Free || sizes.resizes_nothing(graph, node);
+            let is_free = kind == WorkKind::Free || sizes.handed_on(graph, node).is_some();
             if !is_free && !host::runs_on_host(graph, node) {
                 match Work::of(kind, &Operands { graph, shapes, sizes, node }) {
                     Some(work) => {

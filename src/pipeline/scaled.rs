@@ -139,7 +139,7 @@ impl Found {
             return Err(Failure::Scale(ScaleError::SeveralGpus { gpus }));
         }
         let outline = simulated.outline()?;
-        let machine = simulated.machine(budget)?;
+        let mut machine = simulated.machine(budget)?;
         let unlimited = machine.with_memory(Vec::new());
         let without = situation(&outline, &Draft::default(), &unlimited).map_err(Failure::Scale)?;
         let mut fits_as_it_is = false;
@@ -150,13 +150,17 @@ impl Found {
                 fits_as_it_is = judge.judge(&Draft::default()).is_ok();
                 judge.judge(draft).is_ok().then(|| draft.clone())
             }
-            None => match simulated.tune(&outline, budget)?.0.verdict {
-                Verdict::Fits => {
-                    return Ok(Found { with: Some(without.clone()), without, fits_as_it_is: true });
+            None => {
+                let tuning = simulated.tune(&outline, budget)?.0;
+                machine = tuning.machine(&machine);
+                match tuning.verdict {
+                    Verdict::Fits => {
+                        return Ok(Found { with: Some(without.clone()), without, fits_as_it_is: true });
+                    }
+                    Verdict::FitsWithSwapping(found) => Some(found.draft),
+                    Verdict::DoesNotFit => None,
                 }
-                Verdict::FitsWithSwapping(found) => Some(found.draft),
-                Verdict::DoesNotFit => None,
-            },
+            }
         };
         let with = draft.map(|draft| situation(&outline, &draft, &machine)).transpose();
         Ok(Found { without, with: with.map_err(Failure::Scale)?, fits_as_it_is })

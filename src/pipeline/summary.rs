@@ -93,7 +93,7 @@ impl Summary {
         let run = number.map_or_else(|| analysis.clone(), |number| analysis.of_run(number));
         let simulated = Simulated::new(&run, budget)?;
         let outline = simulated.outline()?;
-        let machine = simulated.machine(budget)?;
+        let machine = fit.tuning.machine(&simulated.machine(budget)?);
         let found = match &fit.tuning.verdict {
             Verdict::FitsWithSwapping(found) => Some(&**found),
             Verdict::Fits | Verdict::DoesNotFit => None,

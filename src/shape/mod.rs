@@ -166,6 +166,8 @@ pub struct Sizes {
     bytes: Vec<Option<u64>>,
     bounded: Vec<TensorId>,
     unknown: Vec<TensorId>,
+    /// For each node whether its op only makes parts of its input.
+    makes_parts: Vec<bool>,
 }
 
 impl Sizes {
@@ -188,6 +190,7 @@ impl Sizes {
             bytes: Vec::with_capacity(graph.tensor_count()),
             bounded: Vec::new(),
             unknown: Vec::new(),
+            makes_parts: bounds::parts::of(graph, shapes),
         };
         let mut left = MOST_BYTES;
         let mut bytes_of = |tensor: TensorId, element: u64, shape: &[i64]| {
@@ -236,12 +239,17 @@ impl Sizes {
         self.bytes[tensor.index()]
     }
 
-    /// Whether a node's op only makes its input larger or smaller, and here does not: it hands its input on.
-    pub fn resizes_nothing(&self, graph: &Graph, node: NodeId) -> bool {
+    /// The input in whose memory all is that a node's op makes, though others of its kind have memory of their own: what only makes its
+    /// input larger or smaller, and here does not, and what only makes parts that need not be copied.
+    pub fn handed_on(&self, graph: &Graph, node: NodeId) -> Option<u32> {
+        if self.makes_parts[node.index()] {
+            return Some(bounds::parts::source(graph.op(node).name()));
+        }
         let size = |tensor: Option<TensorId>| self.bytes(tensor?);
-        graph.op(node).facts().has(Fact::Resizes)
+        let resizes_nothing = graph.op(node).facts().has(Fact::Resizes)
             && size(graph.data_inputs(node).first().copied())
-                .is_some_and(|bytes| size(graph.outputs(node).next()) == Some(bytes))
+                .is_some_and(|bytes| size(graph.outputs(node).next()) == Some(bytes));
+        resizes_nothing.then_some(0)
     }
 
     /// The tensors whose bytes are what they have at most: only the data of a step decides how many it is.

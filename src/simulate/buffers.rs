@@ -114,16 +114,19 @@ impl<'a> BufferTracker<'a> {
         Some(Made { tensor, buffer: Some(buffer), is_taken_over })
     }
 
-    /// The first input's buffer that an output can be written over: nobody else is to read it, and it has its size and place.
+    /// The first input's buffer that an output can be written over: nobody else is to read it, and the input has its size and place. The
+    /// buffer may be larger, if the input is a part of it.
     fn dying_input(&self, op: u32, output: u32) -> Option<u32> {
         let tensors = &self.program.tensors;
         let tensor = &tensors[output as usize];
-        let buffers = self.program.reads.row(op as usize).iter().filter_map(|&input| self.buffer_of(input));
-        let mut dying = buffers.filter(|&buffer| {
-            let held = &tensors[buffer as usize];
-            self.readers[buffer as usize] == 1 && held.bytes == tensor.bytes && held.place == tensor.place
+        let inputs = self.program.reads.row(op as usize).iter();
+        let buffers = inputs.filter_map(|&input| Some((input, self.buffer_of(input)?)));
+        let mut dying = buffers.filter(|&(input, buffer)| {
+            self.readers[buffer as usize] == 1
+                && tensors[input as usize].bytes == tensor.bytes
+                && tensors[buffer as usize].place == tensor.place
         });
-        dying.next()
+        dying.next().map(|(_, buffer)| buffer)
     }
 
     /// The buffer that a tensor is in; none if it is there in each step anyway, or not made yet.

@@ -92,6 +92,11 @@ impl Machine {
         Machine { whole_memory, ..self }
     }
 
+    /// The same if a plan may count on all of the memory.
+    pub fn counting_on_all(&self) -> Machine {
+        self.with_memory(self.whole_memory.clone())
+    }
+
     /// Whether a plan may count on all of the memory.
     pub fn counts_on_all(&self) -> bool {
         self.whole_memory == self.memory

@@ -59,8 +59,8 @@ pub(super) fn buffer(graph: &Graph, sizes: &Sizes, node: NodeId, tensor: TensorI
     {
         // It was kept, and is there until all have read it that take it off.
         Buffer::Persistent
-    } else if sizes.resizes_nothing(graph, node) {
-        Buffer::Input(0)
+    } else if let Some(slot) = sizes.handed_on(graph, node) {
+        Buffer::Input(slot)
     } else if facts.has(Fact::TakesOver) {
         Buffer::DyingInput
     } else {

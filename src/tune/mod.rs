@@ -205,6 +205,8 @@ pub struct Tuning {
     /// Whether the graph fits neither as it is nor with any plan in other orders and with slower and faster copies than the profile says,
     /// so that the verdict holds only with those.
     pub is_tight: bool,
+    /// Whether it takes what is left over for errors of the prediction too, because no plan was found that does without. It is tight then.
+    pub takes_margin: bool,
     /// Whether it was tried with one thread of the host alone: a plan may count on all of the memory, and nothing is left over for what more
     /// threads do otherwise.
     pub is_for_one_thread: bool,
@@ -222,10 +224,21 @@ impl Tuning {
         matches!(self.verdict, Verdict::Fits)
     }
 
+    /// The machine that the verdict holds for, of that which was tuned for: with all of its memory, if the plan counts on that.
+    pub fn machine(&self, tuned_for: &Machine) -> Machine {
+        match self.takes_margin {
+            true => tuned_for.counting_on_all(),
+            false => tuned_for.clone(),
+        }
+    }
+
     /// What the verdict rests on, where it does not hold with all that may go otherwise; none where it does, or where nothing fits.
     pub fn caveat(&self) -> Option<&'static str> {
         match self.verdict {
             Verdict::DoesNotFit => None,
+            _ if self.takes_margin => Some(
+                "it is tight: no plan was found that leaves over what predictions may be off by, and so it counts on all of the memory",
+            ),
             _ if self.is_tight => {
                 Some("it is tight: it fits only in the order and with copies as fast as predicted")
             }
@@ -282,24 +295,46 @@ pub fn tune(
     let unlimited = machine.with_memory(Vec::new());
     let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
     let floors = floors_of(outline, strategy, &before);
+    let (mut judged, mut simulations) = judged_on(outline, machine, strategy)?;
+    let whole = machine.counting_on_all();
+    let has_room =
+        |gpu: usize, floor: &Floors| whole.memory_bytes(gpu).is_none_or(|most| floor.memory_bytes <= most);
+    let is_possible = || floors.iter().enumerate().all(|(gpu, floor)| has_room(gpu, floor));
+    let takes_margin =
+        matches!(judged.verdict, Verdict::DoesNotFit) && !machine.counts_on_all() && is_possible();
+    if takes_margin {
+        let (with_all, more) = judged_on(outline, &whole, strategy)?;
+        judged = Judged { is_certain: false, ..with_all };
+        simulations += more;
+    }
+    let Judged { verdict, is_certain } = judged;
+    Ok(Tuning {
+        verdict,
+        is_tight: !is_certain,
+        takes_margin,
+        is_for_one_thread: machine.counts_on_all(),
+        before,
+        floors,
+        simulations: simulations + 1,
+    })
+}
+
+/// Whether the graph fits on a machine, and with which plan, and how many steps were simulated for that. What fits with one thread of the
+/// host is better than what fits only as predicted.
+fn judged_on(
+    outline: &Outline,
+    machine: &Machine,
+    strategy: &mut dyn Strategy,
+) -> Result<(Judged, u32), StrategyError> {
     let mut judge = Judge::new(outline, machine);
     let mut judged = judged_by(&mut judge, strategy)?;
-    // What fits with one thread of the host is better than what fits only as predicted.
     for take_less in [Judge::count_on_one_thread, Judge::trust_the_profile] {
         if matches!(judged.verdict, Verdict::DoesNotFit) {
             take_less(&mut judge);
             judged = Judged { is_certain: false, ..judged_by(&mut judge, strategy)? };
         }
     }
-    let Judged { verdict, is_certain } = judged;
-    Ok(Tuning {
-        verdict,
-        is_tight: !is_certain,
-        is_for_one_thread: machine.counts_on_all(),
-        before,
-        floors,
-        simulations: judge.simulations() + 1,
-    })
+    Ok((judged, judge.simulations()))
 }
 
 /// What comes of a step with a plan that was joined of its own and those of other steps. `own` is what was found of the step alone,

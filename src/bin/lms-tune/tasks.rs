@@ -118,6 +118,7 @@ impl StepJob<'_> {
             (None, Some(given)) => given.judge(&outline, &machine)?,
             (None, None) => simulated.tune(&outline, budget)?.0,
         };
+        let machine = tuning.machine(&machine);
         let fixed = &budget.parameters;
         let conclusion = conclude(&outline, &machine, &tuning, *given, &*budget.strategy(analysis)?)?;
         let original = Program::new(&outline, &Draft::default());

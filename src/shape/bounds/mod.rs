@@ -7,6 +7,7 @@
 
 mod entries;
 mod growth;
+pub(super) mod parts;
 mod rules;
 mod slices;
 mod values;

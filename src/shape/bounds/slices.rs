@@ -73,6 +73,51 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId) -> Option<Most> {
     Some(most)
 }
 
+/// What a slice takes that takes all of each dimension but the first.
+pub(super) struct Rows {
+    /// Whether it takes all of the first one too.
+    pub is_whole: bool,
+    /// From where, and up to where, if that is known.
+    pub begin: Option<i64>,
+    pub end: Option<i64>,
+}
+
+/// What a slice of an input of one shape, whose output has another, takes of the first dimension; none if it takes less of another one, or
+/// turns it around.
+pub(super) fn rows(bounds: &mut Bounds, node: NodeId, (from, to): (&[i64], &[i64])) -> Option<Rows> {
+    let numbers = bounds.length(node, 1)?;
+    let strides = bounds.exact_values(node, 3)?;
+    let begin_of_first = bounds.exact_values(node, 1);
+    let begin_mask = bounds.number(node, "begin_mask");
+    let mut found = Rows { is_whole: true, begin: Some(0), end: from.first().copied() };
+    let (mut dimension, mut made) = (0, to.iter());
+    for (place, part) in parts(bounds, node, from.len(), numbers)? {
+        let taken = match part {
+            Part::New => {
+                made.next()?;
+                continue;
+            }
+            Part::Kept(_) => *made.next()?,
+            Part::Shrunk => 1,
+        };
+        let size = *from.get(dimension)?;
+        if place.is_some_and(|place| strides.get(place) != Some(&1)) || (dimension > 0 && taken != size) {
+            return None;
+        }
+        if dimension == 0 && taken != size {
+            let begins = place.filter(|&place| place >= 63 || begin_mask >> place & 1 == 0);
+            let begin = match begins {
+                Some(place) => begin_of_first.as_ref().and_then(|begins| begins.get(place).copied()),
+                None => Some(0),
+            };
+            let begin = begin.map(|begin| if begin < 0 { begin + size } else { begin });
+            found = Rows { is_whole: false, begin, end: begin.map(|begin| begin + taken) };
+        }
+        dimension += 1;
+    }
+    Some(found)
+}
+
 /// The elements of a slice of a vector.
 pub(super) fn of_values(bounds: &mut Bounds, node: NodeId) -> Option<Vec<Value>> {
     let values = bounds.values(node, 0)?;

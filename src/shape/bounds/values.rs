@@ -203,6 +203,11 @@ fn made_by(bounds: &mut Bounds, node: NodeId, tensor: TensorId) -> Option<Vec<Va
                 .contains(&count)
                 .then(|| (0..count as i64).map(|i| Value::is(start + i * delta)).collect())
         }
+        "InvertPermutation" => {
+            let order = bounds.exact_values(node, 0)?;
+            let place_of = |place: usize| order.iter().position(|&at| at == place as i64);
+            (0..order.len()).map(|place| Some(Value::is(place_of(place)? as i64))).collect()
+        }
         "SparseReshape" if output == 1 => sparse_shape(bounds, node),
         "Fill" => {
             let count = super::product(&bounds.exact_values(node, 0)?)?;

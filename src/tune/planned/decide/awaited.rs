@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap as HashMap;
 
-use super::residence::{Comeback, Residence};
+use super::residence::Residence;
 use crate::graph::{NodeId, TensorId};
 use crate::order::Place;
 use crate::plan::Draft;
@@ -74,13 +74,13 @@ fn leaving(residence: &Residence) -> Vec<Leaving> {
     let course = residence.course();
     let placement = course.outline.placement();
     let mut first: HashMap<TensorId, Leaving> = HashMap::default();
-    for (gap, absence) in residence.all().filter(|(_, absence)| absence.comeback == Comeback::Swap) {
+    for (gap, absence, name) in residence.copies() {
         let of = residence.life(gap.life);
-        let Some(tensor) = course.tensor_ids[absence.tensor as usize] else { continue };
+        let Some(tensor) = course.tensor_ids[name as usize] else { continue };
         if placement.output(tensor) == Place::Host {
             continue;
         }
-        let Some(made) = course.made_at[absence.tensor as usize] else { continue };
+        let Some(made) = course.made_at[name as usize] else { continue };
         let buffer = Leaving { after: absence.after, gpu: of.gpu, tensor, made, bytes: of.bytes as i64 };
         let known = first.entry(tensor).or_insert(buffer);
         if buffer.after < known.after {

@@ -88,7 +88,7 @@ pub(in crate::tune::planned) fn recompute(
     for (until, gap) in returns {
         let seconds = residence.life(gap.life).bytes as f64 / machine.in_bytes_per_second;
         let Some(absence) = residence.absence(gap).copied() else { continue };
-        if absence.is_fixed || absence.until != until {
+        if absence.is_fixed || absence.has_other_names || absence.until != until {
             continue;
         }
         let (below, limits) = match decisions.of(gap) {
@@ -165,7 +165,8 @@ fn keep_from(residence: &mut Residence, limits: &[i64], run: SecondRunId) {
     let Some(life) = course.life_of[tensor as usize] else { return };
     let Some(known) = residence.absence_before(life, place).copied() else { return };
     let is_later = known.until > place && known.trigger >= trigger && known.gone_at <= trigger;
-    if !is_later || known.tensor != tensor || known.is_fixed || known.comeback != Comeback::Swap {
+    let is_its = known.tensor == tensor && !known.has_other_names;
+    if !is_later || !is_its || known.is_fixed || known.comeback != Comeback::Swap {
         return;
     }
     let of = residence.life(life);

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::residence::{Absence, Comeback, Residence, RunInput};
 use crate::graph::{NodeId, TensorId};
 use crate::plan::{Draft, OpRecomputation, Substitute, TensorSwap, TensorUse};
-use crate::tune::planned::timeline::{Gap, Id as _, Position};
+use crate::tune::planned::timeline::{Gap, Id as _, Position, SecondRunId};
 
 /// The plan that does what was decided, without the edges that keep to the schedule.
 pub(in crate::tune::planned) fn draft(residence: &Residence) -> Draft {
@@ -21,8 +21,13 @@ pub(in crate::tune::planned) fn draft(residence: &Residence) -> Draft {
             outputs: Vec::new(),
         })
         .collect();
+    for (gap, absence, tensor) in residence.copies() {
+        writer.copy(gap, &absence, tensor);
+    }
     for (gap, absence) in residence.all() {
-        writer.comeback(gap, absence);
+        if let Comeback::Again(run) = absence.comeback {
+            writer.second_run(gap, &absence, run);
+        }
     }
     writer.inputs();
     // One update can be behind one op for two variables.
@@ -45,28 +50,30 @@ impl Writer<'_> {
         self.residence.course().node_at(place).into_iter().collect()
     }
 
-    fn comeback(&mut self, gap: Gap, absence: Absence) {
+    /// Has a tensor return by a copy.
+    fn copy(&mut self, gap: Gap, absence: &Absence, tensor: u32) {
         let residence = self.residence;
-        let Some(tensor) = residence.course().tensor_ids[absence.tensor as usize] else { return };
-        let consumers = residence.consumers(gap.life, &absence);
-        let substitute = match absence.comeback {
-            Comeback::Swap => {
-                let swaps = &mut self.draft.swaps;
-                let number = *self.swap_of.entry(tensor).or_insert_with(|| {
-                    swaps.push(TensorSwap { tensor, waiting: Vec::new(), uses: Vec::new() });
-                    swaps.len() - 1
-                });
-                let triggers = self.nodes_at(absence.trigger);
-                let uses = &mut self.draft.swaps[number].uses;
-                uses.push(TensorUse { consumers, triggers });
-                Substitute::SwapIn(uses.len() as u32 - 1)
-            }
-            Comeback::Again(run) => {
-                self.draft.recomputations[run.index()].outputs.push((tensor, consumers));
-                Substitute::Recomputation(run.number())
-            }
-        };
-        self.substitutes.insert(gap, substitute);
+        let Some(id) = residence.course().tensor_ids[tensor as usize] else { return };
+        let consumers = residence.consumers_of(tensor, gap.life, absence);
+        let triggers = self.nodes_at(absence.trigger);
+        let swaps = &mut self.draft.swaps;
+        let number = *self.swap_of.entry(id).or_insert_with(|| {
+            swaps.push(TensorSwap { tensor: id, waiting: Vec::new(), uses: Vec::new() });
+            swaps.len() - 1
+        });
+        let uses = &mut self.draft.swaps[number].uses;
+        uses.push(TensorUse { consumers, triggers });
+        if tensor == absence.tensor {
+            self.substitutes.insert(gap, Substitute::SwapIn(uses.len() as u32 - 1));
+        }
+    }
+
+    /// Has a second run make the tensor that returns.
+    fn second_run(&mut self, gap: Gap, absence: &Absence, run: SecondRunId) {
+        let Some(id) = self.residence.course().tensor_ids[absence.tensor as usize] else { return };
+        let consumers = self.residence.consumers(gap.life, absence);
+        self.draft.recomputations[run.index()].outputs.push((id, consumers));
+        self.substitutes.insert(gap, Substitute::Recomputation(run.number()));
     }
 
     /// What second runs read in place of what was there the first time.

@@ -43,8 +43,8 @@ struct Returns {
 impl Returns {
     fn of(residence: &Residence) -> Returns {
         let mut returns = Returns::default();
-        for (gap, absence) in residence.all().filter(|(_, absence)| absence.comeback == Comeback::Swap) {
-            if let Some(tensor) = residence.course().tensor_ids[absence.tensor as usize] {
+        for (gap, _, name) in residence.copies() {
+            if let Some(tensor) = residence.course().tensor_ids[name as usize] {
                 returns.of.entry(tensor).or_default().push(gap);
             }
         }

@@ -35,10 +35,13 @@ fn dearest(residence: &Residence, machine: &Machine) -> Vec<(TensorId, LifeId)> 
     };
     // What is made again for one reader alone may be needed after its memory was counted last.
     let reads = residence.second_runs().iter().flat_map(|run| &run.reads);
-    let passed_on: HashSet<u32> = reads.filter(|read| read.from.is_some()).map(|read| read.tensor).collect();
+    let passed_on = reads.filter(|read| read.from.is_some()).map(|read| read.tensor);
+    // What has several names is small, and stays only if all of them do.
+    let with_others = residence.copies().filter(|(_, absence, _)| absence.has_other_names);
+    let left_alone: HashSet<u32> = passed_on.chain(with_others.map(|(_, _, name)| name)).collect();
     let mut dearest: Vec<(Reverse<u64>, LifeId, TensorId)> = residence
         .all()
-        .filter(|(_, absence)| !passed_on.contains(&absence.tensor))
+        .filter(|(_, absence)| !left_alone.contains(&absence.tensor))
         .filter_map(|(gap, absence)| {
             let nanoseconds = (seconds(gap.life, &absence) * 1e9) as u64;
             Some((Reverse(nanoseconds), gap.life, course.tensor_ids[absence.tensor as usize]?))

@@ -15,6 +15,10 @@ use crate::tune::planned::waits::{Holds, Updates, orders, paces};
 /// Buffers of less than this part of the budget stay.
 const LEAST_PART: f64 = 1.0 / 8192.0;
 
+/// Buffers of up to this part of the budget may leave under several names. What layers keep of means and variances are such, and lie
+/// between what is large.
+const SMALL_PART: f64 = 1.0 / 1024.0;
+
 /// Gaps of no more places are not worth to be decided.
 const LEAST_GAP: u32 = 16;
 
@@ -90,6 +94,7 @@ impl<'a> Planner<'a> {
         let mut course = Course::new(judge.outline(), program, order, judge.machine().host_op_seconds);
         let least = judge.machine().memory.iter().copied().min().unwrap_or(0) as f64;
         course.filter(fixed);
+        course.small_bytes = (least * SMALL_PART) as u64;
         course.cheap_ops = decide::cheap_ops(&course);
         let holds = Holds::new(&course, (least * ORDERED_PART) as u64);
         let updates = Updates::new(&course);
@@ -159,7 +164,8 @@ impl Planner<'_> {
                 let gap = Gap { life: number, after };
                 let absence = residence.possible_absence(gap);
                 if let Some(absence) = absence.filter(|absence| absence.until > after.plus(LEAST_GAP)) {
-                    let can_be_made_again = self.course.cheap_ops[absence.tensor as usize].is_some();
+                    let is_cheap = self.course.cheap_ops[absence.tensor as usize].is_some();
+                    let can_be_made_again = is_cheap && !absence.has_other_names;
                     let ops = [life.made, after, absence.until].map(|place| self.op_at(place));
                     gaps.push(OpenGap { gap, can_be_made_again, kind: Kind { bytes: life.bytes, ops } });
                 }

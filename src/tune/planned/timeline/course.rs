@@ -77,6 +77,9 @@ pub(in crate::tune) struct Course<'a> {
     pub tensor_ids: Vec<Option<TensorId>>,
     /// For each tensor of the program whether it may be swapped at all.
     pub can_leave: Vec<bool>,
+    /// Buffers of up to so many bytes may leave though tensors in them are read later that have more bytes than it, all together. Each
+    /// returns by a copy of its own, and no more than the buffer is counted.
+    pub small_bytes: u64,
     /// For each tensor of the program its op, if that may run again.
     pub cheap_ops: Vec<Option<NodeId>>,
     /// For each place what its op takes that is not there after it or before it: what it makes, and scratch.
@@ -109,6 +112,7 @@ impl<'a> Course<'a> {
             made_at: vec![None; program.tensor_count()],
             tensor_ids: vec![None; program.tensor_count()],
             can_leave: vec![false; program.tensor_count()],
+            small_bytes: 0,
             cheap_ops: vec![None; program.tensor_count()],
             own_bytes: Table::filled(0, order.len()),
             rooms: Vec::new(),

@@ -36,6 +36,8 @@ pub(in crate::tune::planned) struct Absence {
     pub until: Position,
     /// The tensor that those behind it read in place of the original.
     pub tensor: u32,
+    /// Whether they read others too that are in the buffer: each returns by a copy of its own.
+    pub has_other_names: bool,
     pub comeback: Comeback,
     /// The place of the op that starts the return; memory is taken from the place behind it.
     pub trigger: Position,
@@ -168,19 +170,37 @@ impl<'a> Residence<'a> {
             .iter()
             .filter(|read| self.course.made_at[read.tensor as usize].is_some_and(|made| made <= after));
         let tensor = before.next()?.tensor;
-        if before.any(|read| read.tensor != tensor) || !self.can_leave(of, tensor, later) {
+        let mut others: Vec<u32> = before.map(|read| read.tensor).filter(|&other| other != tensor).collect();
+        others.sort_unstable();
+        others.dedup();
+        // Parts of the buffer take no more than it does; other names of the same take more, which is only counted once.
+        let bytes = |tensor: &u32| self.course.program.tensor_bytes(*tensor);
+        let all_bytes = bytes(&tensor) + others.iter().map(bytes).sum::<u64>();
+        let is_admitted = others.is_empty() || all_bytes <= of.bytes || of.bytes <= self.course.small_bytes;
+        if !is_admitted
+            || !self.can_leave(of, tensor, later)
+            || !others.iter().all(|&other| self.can_leave(of, other, later))
+        {
             return None;
         }
         let consumers: Vec<NodeId> = later
             .iter()
-            .filter(|read| read.tensor == tensor)
+            .filter(|read| read.tensor == tensor || others.contains(&read.tensor))
             .filter_map(|read| self.node(read.reader))
             .collect();
         let places = (after, until.previous()?);
         let starters = self.starters(life);
         let trigger = self.holds.last_for(self.course, of.gpu, places, &consumers, starters)?;
-        let comeback = Comeback::Swap;
-        Some(Absence { after, until, tensor, comeback, trigger, is_fixed: false, gone_at: after })
+        Some(Absence {
+            after,
+            until,
+            tensor,
+            has_other_names: !others.is_empty(),
+            comeback: Comeback::Swap,
+            trigger,
+            is_fixed: false,
+            gone_at: after,
+        })
     }
 
     /// Whether all these readers of a tensor can be given a copy of it.
@@ -212,14 +232,44 @@ impl<'a> Residence<'a> {
         }
     }
 
-    /// The ops of the graph that are to read what comes back.
+    /// What is read of a buffer behind an absence, and not made by then, up to the next absence.
+    fn returned(&self, life: LifeId, absence: &Absence) -> impl Iterator<Item = &BufferUse> {
+        let &Absence { after, until, tensor, has_other_names, .. } = absence;
+        let next = self.absences[life].iter().map(|other| other.after).find(|&next| next > after);
+        let is_name = move |name: u32| {
+            name == tensor
+                || (has_other_names && self.course.made_at[name as usize].is_some_and(|made| made <= after))
+        };
+        let uses = self.lives[life].uses.iter();
+        uses.filter(move |read| read.place >= until && next.is_none_or(|next| read.place <= next))
+            .filter(move |read| is_name(read.tensor))
+    }
+
+    /// The tensors that return by a copy at the end of an absence.
+    pub fn names(&self, life: LifeId, absence: &Absence) -> Vec<u32> {
+        let mut names = vec![absence.tensor];
+        if absence.has_other_names {
+            let others = self.returned(life, absence).map(|read| read.tensor);
+            names.extend(others.filter(|&other| other != absence.tensor));
+            names[1..].sort_unstable();
+            names.dedup();
+        }
+        names
+    }
+
+    /// The ops of the graph that are to read what comes back, under whatever name.
     pub fn consumers(&self, life: LifeId, absence: &Absence) -> Vec<NodeId> {
-        let next = self.absences[life].iter().map(|other| other.after).find(|&after| after > absence.after);
-        let mut consumers: Vec<NodeId> = self.lives[life]
-            .uses
-            .iter()
-            .filter(|read| read.place >= absence.until && next.is_none_or(|next| read.place <= next))
-            .filter(|read| read.tensor == absence.tensor && matches!(read.reader, Reader::Entry(_)))
+        self.nodes_that_read(self.returned(life, absence))
+    }
+
+    /// The ops of the graph that are to read a tensor that comes back.
+    pub fn consumers_of(&self, tensor: u32, life: LifeId, absence: &Absence) -> Vec<NodeId> {
+        self.nodes_that_read(self.returned(life, absence).filter(|read| read.tensor == tensor))
+    }
+
+    fn nodes_that_read<'b>(&self, reads: impl Iterator<Item = &'b BufferUse>) -> Vec<NodeId> {
+        let mut consumers: Vec<NodeId> = reads
+            .filter(|read| matches!(read.reader, Reader::Entry(_)))
             .filter_map(|read| self.node(read.reader))
             .collect();
         // An op may read it twice.
@@ -257,6 +307,14 @@ impl<'a> Residence<'a> {
     /// When a buffer is absent, by place.
     pub fn absences(&self, life: LifeId) -> &[Absence] {
         &self.absences[life]
+    }
+
+    /// All that returns by a copy: the gap, how, and the tensor. In the order in which a plan has the uses of each tensor.
+    pub fn copies(&self) -> impl Iterator<Item = (Gap, Absence, u32)> {
+        let by_copy = self.all().filter(|(_, absence)| absence.comeback == Comeback::Swap);
+        by_copy.flat_map(|(gap, absence)| {
+            self.names(gap.life, &absence).into_iter().map(move |tensor| (gap, absence, tensor))
+        })
     }
 
     /// All absences with their gaps, in the order of lives.
