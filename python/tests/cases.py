@@ -229,6 +229,42 @@ def functions(budget):
     return {"losses": losses, "variables": variables, "batches": batches, "report": told(step.report if budget else None)}
 
 
+class Attention(keras.layers.Layer):
+    """Attention whose queries, keys and values are parts of one tensor, which TensorFlow takes without a copy."""
+
+    def __init__(self, take_apart, heads=4):
+        super().__init__()
+        self.take_apart, self.heads = take_apart, heads
+
+    def build(self, shape):
+        _, self.length, self.width = shape
+        self.in_, self.out = keras.layers.Dense(3 * self.width), keras.layers.Dense(self.width)
+        self.in_.build(shape)
+        self.out.build(shape)
+
+    def call(self, x):
+        size = self.width // self.heads
+        parts = tf.transpose(tf.reshape(self.in_(x), [-1, self.length, 3, self.heads, size]), [2, 0, 3, 1, 4])
+        query, key, value = self.take_apart(parts)
+        weights = tf.nn.softmax(tf.matmul(query * size**-0.5, key, transpose_b=True))
+        read = tf.transpose(tf.matmul(weights, value), [0, 2, 1, 3])
+        return x + self.out(tf.reshape(read, [-1, self.length, self.width]))
+
+
+def attention(budget):
+    """Layers over tokens, where a batch is open, and parts of tensors."""
+    tokens = keras.Input((64, 32))
+    x = tokens
+    for take_apart in (tf.unstack, lambda parts: (parts[0], parts[1], parts[2]), tf.unstack):
+        x = Attention(take_apart)(x)
+        x = x + keras.layers.Dense(32)(keras.layers.Dense(64, activation="relu")(x))
+    model = keras.Model(tokens, keras.layers.Dense(5)(keras.layers.GlobalAveragePooling1D()(x)))
+    model.compile(keras.optimizers.Adam(1e-3), models.crossentropy())
+    random = np.random.default_rng(3)
+    data = random.random((72, 64, 32), dtype="float32"), random.integers(0, 5, 72).astype("int32")
+    return fit(model, dataset(data, 16, partial=True), budget)
+
+
 def lstm(budget, partial=False):
     """A model with an LSTM, whose loops and lists are in the step."""
     model = models.recurrent()

@@ -16,6 +16,7 @@ CASES = {
     "recomputed": "5500KiB",
     "gradients": "6MiB",
     "functions": "6MiB",
+    "attention": "6MiB",
     "lstm": "2200KiB",
     "lstm_partial": "2200KiB",
     "masked_gru": "2600KiB",
@@ -68,7 +69,7 @@ def test_bytes_are_as_planned(case, trained):
         assert device["swapout_bytes"] > 0
 
 
-@of(["cnn", "partial", "custom", "functions"])
+@of(["cnn", "partial", "custom", "functions", "attention"])
 def test_the_peak_is_as_predicted(case, trained):
     """In the memory that it was planned for; the original's where there is enough."""
     lms = trained(case, "lms", CASES[case], CASES[case])

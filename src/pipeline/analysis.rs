@@ -10,7 +10,7 @@ use crate::plan::{Analysis, Iterations, Plan, WORKERS};
 use crate::shape::GivenShapes;
 use crate::simulate::Machine;
 use crate::tune::planned::hold_back_means;
-use crate::tune::{Proposal, Strategy, StrategyError, tune};
+use crate::tune::{Proposal, Strategy, StrategyError};
 
 /// What a file does not say about its graph.
 #[derive(Debug, Clone, Default)]
@@ -143,8 +143,7 @@ impl Analysis<'_> {
         }
         let simulated = Simulated::new(self, budget)?;
         let outline = simulated.outline()?;
-        let machine = simulated.machine(budget)?;
-        let tuning = tune(&outline, &machine, strategy)?;
+        let tuning = simulated.tune_with(&outline, budget, strategy)?;
         Ok(Fit::new(self, tuning, strategy.description().name, &budget.host_device))
     }
 }

@@ -5,7 +5,7 @@ use crate::cost::{CostSource, Costs, DeviceProfile};
 use crate::order::Placement;
 use crate::plan::Analysis;
 use crate::simulate::{Machine, OpCost, Outline, Unpredictable};
-use crate::tune::{Description, Strategy, Tuning, least_budget, tune};
+use crate::tune::{Description, Strategy, Tuning, least_budget, tune, tune_with_margin};
 
 /// A graph with all that its steps are simulated from.
 #[derive(Debug)]
@@ -72,7 +72,26 @@ impl<'a> Simulated<'a> {
     /// If the strategy cannot plan for this graph.
     pub fn tune(&self, outline: &Outline, budget: &Budget) -> Result<(Tuning, &'static Description), Error> {
         let mut strategy = budget.strategy(self.analysis)?;
-        Ok((tune(outline, &self.machine(budget)?, &mut *strategy)?, strategy.description()))
+        Ok((self.tune_with(outline, budget, &mut *strategy)?, strategy.description()))
+    }
+
+    /// The best plan that a strategy finds. Where the part of the memory that a plan may count on was not given, one that counts on all of it
+    /// is better than none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Simulated::tune`].
+    pub fn tune_with(
+        &self,
+        outline: &Outline,
+        budget: &Budget,
+        strategy: &mut dyn Strategy,
+    ) -> Result<Tuning, Error> {
+        let machine = self.machine(budget)?;
+        Ok(match budget.memory_ratio {
+            Some(_) => tune(outline, &machine, strategy)?,
+            None => tune_with_margin(outline, &machine, strategy)?,
+        })
     }
 
     /// The least memory of a GPU, in bytes, for which the budget's strategy finds a plan; none if it finds none for any. The budget's

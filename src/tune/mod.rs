@@ -295,46 +295,54 @@ pub fn tune(
     let unlimited = machine.with_memory(Vec::new());
     let before = simulate(&original, &unlimited, &mut NoObserver).unwrap_or_default();
     let floors = floors_of(outline, strategy, &before);
-    let (mut judged, mut simulations) = judged_on(outline, machine, strategy)?;
-    let whole = machine.counting_on_all();
-    let has_room =
-        |gpu: usize, floor: &Floors| whole.memory_bytes(gpu).is_none_or(|most| floor.memory_bytes <= most);
-    let is_possible = || floors.iter().enumerate().all(|(gpu, floor)| has_room(gpu, floor));
-    let takes_margin =
-        matches!(judged.verdict, Verdict::DoesNotFit) && !machine.counts_on_all() && is_possible();
-    if takes_margin {
-        let (with_all, more) = judged_on(outline, &whole, strategy)?;
-        judged = Judged { is_certain: false, ..with_all };
-        simulations += more;
-    }
-    let Judged { verdict, is_certain } = judged;
-    Ok(Tuning {
-        verdict,
-        is_tight: !is_certain,
-        takes_margin,
-        is_for_one_thread: machine.counts_on_all(),
-        before,
-        floors,
-        simulations: simulations + 1,
-    })
-}
-
-/// Whether the graph fits on a machine, and with which plan, and how many steps were simulated for that. What fits with one thread of the
-/// host is better than what fits only as predicted.
-fn judged_on(
-    outline: &Outline,
-    machine: &Machine,
-    strategy: &mut dyn Strategy,
-) -> Result<(Judged, u32), StrategyError> {
     let mut judge = Judge::new(outline, machine);
     let mut judged = judged_by(&mut judge, strategy)?;
+    // What fits with one thread of the host is better than what fits only as predicted.
     for take_less in [Judge::count_on_one_thread, Judge::trust_the_profile] {
         if matches!(judged.verdict, Verdict::DoesNotFit) {
             take_less(&mut judge);
             judged = Judged { is_certain: false, ..judged_by(&mut judge, strategy)? };
         }
     }
-    Ok((judged, judge.simulations()))
+    let Judged { verdict, is_certain } = judged;
+    Ok(Tuning {
+        verdict,
+        is_tight: !is_certain,
+        takes_margin: false,
+        is_for_one_thread: machine.counts_on_all(),
+        before,
+        floors,
+        simulations: judge.simulations() + 1,
+    })
+}
+
+/// The same, but where no plan leaves over what predictions may be off by, one that counts on all of the memory will do.
+///
+/// # Errors
+///
+/// As [`tune`].
+pub fn tune_with_margin(
+    outline: &Outline,
+    machine: &Machine,
+    strategy: &mut dyn Strategy,
+) -> Result<Tuning, StrategyError> {
+    let tuning = tune(outline, machine, strategy)?;
+    let whole = machine.counting_on_all();
+    let has_room = |(gpu, floor): (usize, &Floors)| {
+        whole.memory_bytes(gpu).is_none_or(|most| floor.memory_bytes <= most)
+    };
+    if !matches!(tuning.verdict, Verdict::DoesNotFit)
+        || machine.counts_on_all()
+        || !tuning.floors.iter().enumerate().all(has_room)
+    {
+        return Ok(tuning);
+    }
+    let with_all = tune(outline, &whole, strategy)?;
+    let simulations = tuning.simulations + with_all.simulations;
+    Ok(match with_all.verdict {
+        Verdict::DoesNotFit => Tuning { simulations, ..tuning },
+        _ => Tuning { is_tight: true, takes_margin: true, simulations, ..with_all },
+    })
 }
 
 /// What comes of a step with a plan that was joined of its own and those of other steps. `own` is what was found of the step alone,
