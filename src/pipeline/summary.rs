@@ -5,7 +5,8 @@ use serde::Serialize;
 use super::{Budget, Error, Fit, Simulated, copied, loop_notes};
 use crate::plan::{Analysis, Draft};
 use crate::simulate::{Machine, NoObserver, Outcome, Outline, Program, simulate};
-use crate::tune::{Description, Found, Judge, NO_STRATEGY, Tuning, Verdict};
+use crate::size::Size;
+use crate::tune::{Description, Found, Judge, NO_STRATEGY, Tuning, Verdict, accuracy, peak_in_other_orders};
 
 /// The version of the JSON document.
 const SCHEMA: u32 = 1;
@@ -177,6 +178,7 @@ fn notes(
 ) -> Vec<String> {
     let mut notes: Vec<String> = tuning.fallback(asked).into_iter().collect();
     notes.extend(tuning.caveat().map(str::to_string));
+    notes.extend(other_orders(tuning, outline, machine));
     if outline.bounded_tensors() > 0 {
         notes.push(format!(
             "only the data decides how large {} tensors are; they count with the most that they can be",
@@ -188,6 +190,14 @@ fn notes(
         notes.push("no op of the graph runs on a GPU".to_string());
     }
     notes
+}
+
+/// What the graph as it is takes in another order, if that is more than a prediction may be off by.
+fn other_orders(tuning: &Tuning, outline: &Outline, machine: &Machine) -> Option<String> {
+    let predicted = tuning.before.peak_bytes() as f64;
+    let most = peak_in_other_orders(outline, machine, &Draft::default());
+    let is_beyond = most as f64 > predicted * (1.0 + accuracy::PEAK_ERROR);
+    is_beyond.then(|| format!("as it is, the step may take up to {} in another order of its ops", Size(most)))
 }
 
 #[cfg(test)]

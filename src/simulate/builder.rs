@@ -334,7 +334,9 @@ impl<'a> Builder<'a> {
             return;
         }
         let place = outline.placement.output(tensor);
-        let content_bytes = sizes.bytes(tensor).unwrap_or(0);
+        // A copy of it goes in each iteration.
+        let times = outline.loops.times_given(graph, tensor);
+        let content_bytes = sizes.bytes(tensor).unwrap_or(0).saturating_mul(times);
         let output = Some((content_bytes, Buffer::Persistent));
         let op = self.add(Origin::Op(producer), place, place, false, output);
         // One of a GPU begins with that GPU's ops, wherever its value lies.
@@ -406,8 +408,10 @@ impl<'a> Builder<'a> {
         let (Origin::Copy(tensor) | Origin::SwapIn(tensor, _)) = origin else { return };
         let outline = self.outline;
         self.ops[copy as usize].copies = outline.loops.times_given(outline.analysis.graph, tensor);
+        // Of a constant that is copied in each iteration one copy is there at a time.
+        let times = self.at_a_time.get(&tensor).copied().or(self.constants.get(&tensor).map(|_| 1));
         if let Place::Gpu(_) = self.ops[copy as usize].to
-            && let Some(&times) = self.at_a_time.get(&tensor)
+            && let Some(times) = times
         {
             let once = self.outline.analysis.sizes.bytes(tensor).unwrap_or(0);
             let made = self.ops[copy as usize].first_tensor;

@@ -126,13 +126,16 @@ impl Loops {
                 .and_then(|frame| exits.get(&frame))
                 .copied()
         };
-        for node in graph.node_ids().filter(|&node| runs(node)) {
-            let frame = flow.frame(node);
-            if frame != FrameId::TOP
+        for node in graph.node_ids().filter(|&node| analysis.step.contains(node)) {
+            // Also of what TensorFlow computes beforehand: it is copied in each iteration in which it is read elsewhere.
+            if flow.frame(node) != FrameId::TOP
                 && let Some(times) = frames.runs_of(analysis, node)
             {
                 loops.times.insert(node, times);
             }
+        }
+        for node in graph.node_ids().filter(|&node| runs(node)) {
+            let frame = flow.frame(node);
             loops.given.extend(frames.given(analysis, node));
             let Some((holder, value)) = keeps(graph, node) else { continue };
             let holder = holder.map_or(Some(node), |handle| frames.holders.holder_of(graph, handle));

@@ -84,6 +84,14 @@ impl Both {
             || Ending::other(Outcome::OutOfMemory, format!("a predicted peak of {peak} in {memory}"));
         match &tuning.verdict {
             Verdict::Fits => Both { without: Ending::trained(before), with: Ending::trained(before) },
+            // What is asked for are sizes that are sure to do.
+            Verdict::FitsWithSwapping(_) if tuning.takes_margin => Both {
+                without: out_of_memory(),
+                with: Ending::other(
+                    Outcome::DoesNotFit,
+                    "no plan was found that leaves over what predictions may be off by".to_string(),
+                ),
+            },
             Verdict::FitsWithSwapping(found) => {
                 Both { without: out_of_memory(), with: Ending::trained(figures(&found.outcome)) }
             }
