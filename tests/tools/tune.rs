@@ -41,6 +41,22 @@ fn fail(status: i32, arguments: &[&str], says: &str) {
     assert!(message.contains(says), "{message}");
 }
 
+/// A plan that counts on all of the memory is better than none, and its user is told. Who gives the part that may be counted on gets what was
+/// asked for.
+#[test]
+fn where_no_plan_leaves_a_margin_one_takes_it() {
+    let flags = ["testdata/mobilenet_64_b4.meta", "--gpu-mem", "6MiB", "--device-profile", "soft"];
+    let flags = [&flags[..], &["--effort", "0.2"]].concat();
+    let found = json(0, &flags);
+    assert_eq!(found["verdict"], "fits_with_swapping");
+    assert_eq!(found["is_tight"], true);
+    let notes = found["notes"].to_string();
+    assert!(notes.contains("counts on all of the memory"), "{notes}");
+    assert!(bytes(&found, "peak_after") <= 6 << 20);
+    let part = found["memory_ratio"].to_string();
+    fail(3, &[&flags[..], &["--memory-ratio", &part]].concat(), "does not fit in 6.00 MiB");
+}
+
 #[test]
 fn the_three_verdicts() {
     let fits = json(0, &[RESNET, "--gpu-mem", "16GiB"]);
