@@ -64,6 +64,8 @@ def test_a_plan_that_fits_only_as_predicted_is_warned_of():
     step = tf_lms.function(lambda x: x + 1.0, gpu_memory="1GiB")
     with pytest.warns(tf_lms.LMSWarning, match="may run out of memory: its plan fits only if all goes as predicted"):
         step._tell(tf_lms.Report(data={"is_tight": True}, changed=True))
+    with pytest.warns(tf_lms.LMSWarning, match="may run out of memory: it fits only if all goes as predicted"):
+        step._tell(tf_lms.Report(data={"is_tight": True}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         step._tell(tf_lms.Report(data={"is_tight": False}, changed=True))

@@ -120,7 +120,8 @@ def largest_batch(
     def verdict(size: int) -> str:
         if size not in reports:
             reports[size] = subject.report(size)
-        return reports[size].verdict
+        # A size that fits only without a margin is none to be told.
+        return "does_not_fit" if reports[size].data.get("takes_margin") else reports[size].verdict
 
     as_it_is = _largest(lambda size: verdict(size) == "fits")
     with_lms = _largest(lambda size: verdict(size) != "does_not_fit", as_it_is or 0)

@@ -164,10 +164,11 @@ class Step:
             if getattr(self.traced, "_jit_compile", None):
                 say_once(f"{self.name} is no longer compiled by XLA, which would ignore the swaps")
             say(f"{self.name}: " + ", ".join(f"{label} {text}" for label, text in report.rows() if label != "note"))
-            if report.is_tight:
-                warn(f"{self.name} may run out of memory: its plan fits only if all goes as predicted; give more memory or a smaller batch")
         else:
             say(f"{self.name} fits as it is, and is not changed: " + ", ".join(f"{label} {text}" for label, text in report.rows()[1:]))
+        if report.is_tight:
+            what = "its plan fits" if report.changed else "it fits"
+            warn(f"{self.name} may run out of memory: {what} only if all goes as predicted; give more memory or a smaller batch")
 
 
 def _largest(sizes: Sizes, several: list[_Planned]) -> Sizes:

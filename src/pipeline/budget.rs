@@ -27,6 +27,8 @@ pub struct Budget {
     pub memory_bytes: Vec<u64>,
     /// The part of it that a plan may count on, above 0, at most 1; none: what the measured error of predictions leaves.
     pub memory_ratio: Option<f64>,
+    /// Whether only a plan will do that leaves the rest over, also where none is found and that part was not given.
+    pub keeps_margin: bool,
     /// Who hands it out.
     pub allocator: Allocator,
     /// What the GPUs can do.
@@ -76,6 +78,7 @@ impl Budget {
         Budget {
             memory_bytes,
             memory_ratio: None,
+            keeps_margin: false,
             allocator: Allocator::default(),
             profile,
             op_times: None,

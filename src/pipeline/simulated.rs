@@ -88,9 +88,9 @@ impl<'a> Simulated<'a> {
         strategy: &mut dyn Strategy,
     ) -> Result<Tuning, Error> {
         let machine = self.machine(budget)?;
-        Ok(match budget.memory_ratio {
-            Some(_) => tune(outline, &machine, strategy)?,
-            None => tune_with_margin(outline, &machine, strategy)?,
+        Ok(match budget.keeps_margin || budget.memory_ratio.is_some() {
+            true => tune(outline, &machine, strategy)?,
+            false => tune_with_margin(outline, &machine, strategy)?,
         })
     }
 

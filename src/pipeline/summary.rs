@@ -20,6 +20,8 @@ pub struct Summary {
     pub verdict: SummaryVerdict,
     /// Whether it fits only in the order and with copies as fast as predicted.
     pub is_tight: bool,
+    /// Whether it is tight because it counts on all of the memory: what predictions may be off by is not left over.
+    pub takes_margin: bool,
     /// The profile's name.
     pub device_profile: String,
     /// Each GPU.
@@ -106,6 +108,7 @@ impl Summary {
             schema: SCHEMA,
             verdict: verdict(&fit.tuning),
             is_tight: fit.tuning.is_tight && !matches!(fit.tuning.verdict, Verdict::DoesNotFit),
+            takes_margin: fit.tuning.takes_margin,
             device_profile: budget.profile.name.clone(),
             devices: devices(&outline, &machine, budget, &fit.tuning, &draft),
             step_seconds_before: fit.tuning.before.step_seconds,

@@ -65,7 +65,9 @@ impl<'a> Predictor<'a> {
     fn tune(&self, sized: &GraphArgs) -> anyhow::Result<Tuning> {
         let analysis = self.model.analyse(self.graph, &sized.analysis())?;
         let memory = self.ground.gpu_mem.clone();
-        let budget = self.args.budget.budget_of(memory, self.profile.clone(), &self.args.tflms)?;
+        let mut budget = self.args.budget.budget_of(memory, self.profile.clone(), &self.args.tflms)?;
+        // What is asked for are sizes that are sure to do.
+        budget.keeps_margin = true;
         Ok(analysis.fit(&budget).with_context(|| self.model.name().to_string())?.tuning)
     }
 }
@@ -84,14 +86,6 @@ impl Both {
             || Ending::other(Outcome::OutOfMemory, format!("a predicted peak of {peak} in {memory}"));
         match &tuning.verdict {
             Verdict::Fits => Both { without: Ending::trained(before), with: Ending::trained(before) },
-            // What is asked for are sizes that are sure to do.
-            Verdict::FitsWithSwapping(_) if tuning.takes_margin => Both {
-                without: out_of_memory(),
-                with: Ending::other(
-                    Outcome::DoesNotFit,
-                    "no plan was found that leaves over what predictions may be off by".to_string(),
-                ),
-            },
             Verdict::FitsWithSwapping(found) => {
                 Both { without: out_of_memory(), with: Ending::trained(figures(&found.outcome)) }
             }

@@ -77,17 +77,16 @@ impl Holds {
         let mut matters = Table::default();
         for (place, &op) in course.order.numbered() {
             matters.push(touches(course, op, least_bytes));
-            if let (Some(node), Place::Gpu(gpu), true) =
-                (course.node_at(place), course.program.place(op), matters[place])
-                && analysis.step.certainly_contains(node)
-                && latest_needs[node.index()] == Some(place)
-                && is_outside_loops(course, node)
-            {
-                holding.push(HoldingOp { place, gpu, node });
-            } else if let (Some(node), Place::Gpu(gpu)) = (course.node_at(place), course.program.place(op))
-                && !is_outside_loops(course, node)
-            {
-                in_loops.push(HoldingOp { place, gpu, node });
+            let (Some(node), Place::Gpu(gpu)) = (course.node_at(place), course.program.place(op)) else {
+                continue;
+            };
+            let of = HoldingOp { place, gpu, node };
+            let runs_in_place =
+                || analysis.step.certainly_contains(node) && latest_needs[node.index()] == Some(place);
+            if !is_outside_loops(course, node) {
+                in_loops.push(of);
+            } else if matters[place] && runs_in_place() {
+                holding.push(of);
             }
         }
         let flow = &analysis.flow;
