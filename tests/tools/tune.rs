@@ -50,8 +50,8 @@ fn where_no_plan_leaves_a_margin_one_takes_it() {
     let found = json(0, &flags);
     assert_eq!(found["verdict"], "fits_with_swapping");
     assert_eq!(found["is_tight"], true);
-    let notes = found["notes"].to_string();
-    assert!(notes.contains("counts on all of the memory"), "{notes}");
+    let told = String::from_utf8(tune(&flags).stdout).unwrap();
+    assert!(told.contains("so it counts on all of the memory"), "{told}");
     assert!(bytes(&found, "peak_after") <= 6 << 20);
     let part = found["memory_ratio"].to_string();
     fail(3, &[&flags[..], &["--memory-ratio", &part]].concat(), "does not fit in 6.00 MiB");
