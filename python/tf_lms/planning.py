@@ -25,7 +25,7 @@ T = TypeVar("T")
 SILENT_SECONDS = 1.0
 
 #: The version of what is kept in a cache.
-CACHE_SCHEMA = 1
+CACHE_SCHEMA = 2
 
 _kept: dict[str, tuple[str | None, str, str | None]] = {}
 

@@ -9,7 +9,7 @@ use crate::parallel::ParallelOptions;
 use crate::plan::{Analysis, DataParallel, Draft, Plan};
 use crate::scale::{Cluster, ScaleError, Scaling, Situation, Step};
 use crate::simulate::{Machine, Outline, Program};
-use crate::tune::{Judge, Verdict, tune};
+use crate::tune::{Judge, Verdict};
 
 /// How a model trains on many GPUs.
 #[derive(Debug, Clone)]
@@ -139,7 +139,7 @@ impl Found {
             return Err(Failure::Scale(ScaleError::SeveralGpus { gpus }));
         }
         let outline = simulated.outline()?;
-        let machine = simulated.machine(budget)?;
+        let mut machine = simulated.machine(budget)?;
         let unlimited = machine.with_memory(Vec::new());
         let without = situation(&outline, &Draft::default(), &unlimited).map_err(Failure::Scale)?;
         let mut fits_as_it_is = false;
@@ -150,14 +150,17 @@ impl Found {
                 fits_as_it_is = judge.judge(&Draft::default()).is_ok();
                 judge.judge(draft).is_ok().then(|| draft.clone())
             }
-            // What is asked for is a size that is sure to do, so the margin stays.
-            None => match tune(&outline, &machine, &mut *budget.strategy(analysis)?)?.verdict {
-                Verdict::Fits => {
-                    return Ok(Found { with: Some(without.clone()), without, fits_as_it_is: true });
+            None => {
+                let tuning = simulated.tune(&outline, budget)?.0;
+                machine = tuning.machine(&machine);
+                match tuning.verdict {
+                    Verdict::Fits => {
+                        return Ok(Found { with: Some(without.clone()), without, fits_as_it_is: true });
+                    }
+                    Verdict::FitsWithSwapping(found) => Some(found.draft),
+                    Verdict::DoesNotFit => None,
                 }
-                Verdict::FitsWithSwapping(found) => Some(found.draft),
-                Verdict::DoesNotFit => None,
-            },
+            }
         };
         let with = draft.map(|draft| situation(&outline, &draft, &machine)).transpose();
         Ok(Found { without, with: with.map_err(Failure::Scale)?, fits_as_it_is })

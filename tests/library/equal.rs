@@ -7,7 +7,7 @@ use tf_lms::format::{Model, ReadOptions};
 use tf_lms::graph::{Graph, NodeId};
 use tf_lms::ops::OpRegistry;
 use tf_lms::order::Placement;
-use tf_lms::plan::{Analysis, Draft, NodeOrder, OrderReason, TensorSwap, TensorUse};
+use tf_lms::plan::{Analysis, Draft, Iterations, NodeOrder, OrderReason, TensorSwap, TensorUse};
 use tf_lms::proto::tensorflow::TensorProto;
 use tf_lms::proto::tensorflow::attr_value::Value;
 use tf_lms::shape::{Shapes, Sizes};
@@ -19,6 +19,9 @@ const BOOL: i32 = 10;
 
 const BYTES: u64 = 4096;
 const OP_SECONDS: f64 = 1e-3;
+
+/// How often loops run.
+const ITERATIONS: u64 = 5;
 
 /// Ops by their names, kinds and inputs.
 type Ops<'a> = &'a [(&'a str, &'a str, &'a [&'a str])];
@@ -53,7 +56,8 @@ fn with_outline<T>(content: Vec<u8>, look: impl FnOnce(&Graph, &Outline) -> T) -
     let targets = [node(&graph, "train")];
     let shapes = Shapes::declared(&graph);
     let sizes = Sizes::of(&graph, &shapes).unwrap();
-    let analysis = Analysis::new(&graph, &targets, shapes, sizes);
+    let iterations = Iterations { others: Some(ITERATIONS), ..Iterations::default() };
+    let analysis = Analysis::new(&graph, &targets, shapes, sizes).with_iterations(iterations);
     let placement = Placement::of(&graph);
     let cost = |node| {
         let seconds = if graph.op(node).name() == "NoOp" { 0.0 } else { OP_SECONDS };
@@ -208,4 +212,22 @@ fn zeros_of_a_loop_keep_equal_ones_apart() {
     };
     let (without, with) = (persistent(zeros_around_a_loop(false)), persistent(zeros_around_a_loop(true)));
     assert_eq!(with - without, 2 * 256, "{with} and {without}");
+}
+
+/// What a loop computes of constants on the host is there once, but goes to the GPU in each iteration in which that reads it.
+#[test]
+fn constants_of_a_loop_are_copied_in_each_iteration() {
+    let outcome = |nodes: Nodes| {
+        let mut graph = nodes.graph();
+        let zeros = graph.node.iter_mut().find(|node| node.name == "zeros").unwrap();
+        zeros.device = "/cpu:0".to_string();
+        with_outline(graph.encode_to_vec(), |_, outline| {
+            let program = Program::new(outline, &Draft::default());
+            simulate(&program, &machine(Vec::new()), &mut NoObserver).unwrap().gpus.remove(0)
+        })
+    };
+    let (without, with) = (outcome(zeros_around_a_loop(false)), outcome(zeros_around_a_loop(true)));
+    assert_eq!(with.in_bytes - without.in_bytes, ITERATIONS * 16);
+    // One copy is there at a time.
+    assert!(with.peak_bytes <= without.peak_bytes + 256, "{} and {}", with.peak_bytes, without.peak_bytes);
 }

@@ -4,7 +4,7 @@
 //! in one piece: parts of the first dimension (`IsDim0SliceAligned` in its `ops_util.h`), and dimensions that are only named in
 //! another order (`NonSingletonDimensionsAlign` in `transpose_op.h`). So the whole input is in memory as long as any part is.
 
-use super::{Bounds, slices};
+use super::{Bounds, axis_of, slices};
 use crate::graph::{Graph, NodeId, TensorId};
 use crate::shape::Shapes;
 
@@ -52,9 +52,8 @@ fn is_part(bounds: &mut Bounds, node: NodeId) -> Option<bool> {
             Some(order.into_iter().filter(moves).is_sorted())
         }
         "Unpack" => {
-            let rank = from.len() as i64;
             let axis = bounds.number(node, "axis");
-            Some(axis.rem_euclid(rank.max(1)) == 0 && rows_are_aligned()?)
+            Some(axis_of(axis, from.len()) == Some(0) && rows_are_aligned()?)
         }
         "Split" | "SplitV" => {
             if graph.outputs(node).len() == 1 {
@@ -63,7 +62,7 @@ fn is_part(bounds: &mut Bounds, node: NodeId) -> Option<bool> {
             let &[axis] = &*bounds.exact_values(node, if op == "Split" { 0 } else { 2 })? else {
                 return None;
             };
-            Some(axis.rem_euclid((from.len() as i64).max(1)) == 0 && rows_are_aligned()?)
+            Some(axis_of(axis, from.len()) == Some(0) && rows_are_aligned()?)
         }
         "Slice" => {
             let to = full(shapes, graph.outputs(node).next()?)?;

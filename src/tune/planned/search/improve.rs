@@ -36,7 +36,7 @@ fn dearest(residence: &Residence, machine: &Machine) -> Vec<(TensorId, LifeId)> 
     // What is made again for one reader alone may be needed after its memory was counted last.
     let reads = residence.second_runs().iter().flat_map(|run| &run.reads);
     let passed_on = reads.filter(|read| read.from.is_some()).map(|read| read.tensor);
-    // What has several names is small, and stays only if all of them do.
+    // What has several names stays only if all of them do.
     let with_others = residence.copies().filter(|(_, absence, _)| absence.has_other_names);
     let left_alone: HashSet<u32> = passed_on.chain(with_others.map(|(_, _, name)| name)).collect();
     let mut dearest: Vec<(Reverse<u64>, LifeId, TensorId)> = residence
