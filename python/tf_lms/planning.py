@@ -74,8 +74,8 @@ def plan(task: Task) -> tuple[bytes | None, Report]:
         memory = " and ".join(_native.format_size(size) for size in task.memory_bytes)
         error = DoesNotFit(
             f"{task.name} fits into {memory} with no plan that was found: its peak is {_native.format_size(report.peak_before)}, and no "
-            f"plan gets below {_native.format_size(report.floor)}; give more memory (tf_lms.least_memory says how much would do), or make the "
-            "batch or the model smaller"
+            f"plan gets below {_native.format_size(report.floor)}; give more memory (tf_lms.least_memory says how much would do), "
+            "or make the batch or the model smaller"
         )
         error.report = report
         devices = zip(task.memory_bytes, report.devices, strict=False)
