@@ -4,6 +4,7 @@ use std::error::Error as _;
 
 use pyo3::prelude::*;
 use tf_lms::Error;
+use tf_lms::simulate::Unpredictable;
 
 pyo3::import_exception!(tf_lms.errors, AlreadyRewritten);
 pyo3::import_exception!(tf_lms.errors, CannotRewrite);
@@ -40,7 +41,7 @@ impl Refusal {
             )),
             Refusal::Other(why) => CannotRewrite::new_err(why),
             Refusal::Library(error) => {
-                let text = with_causes(&error);
+                let text = for_python(&error).unwrap_or_else(|| with_causes(&error));
                 match error {
                     Error::Format(_) | Error::Graph(_) | Error::Sizes(_) => InvalidGraph::new_err(text),
                     Error::NoSuchTrainOp { .. }
@@ -53,6 +54,25 @@ impl Refusal {
                 }
             }
         }
+    }
+}
+
+/// The sentence of an error of which the library's names flags of the command line.
+fn for_python(error: &Error) -> Option<String> {
+    match error {
+        Error::UnknownBodies { node, op, .. } => Some(format!(
+            "the step runs functions that are not looked into, so what it needs is not known: {node} (op {op}); of a loop over a data set \
+             or over batches, give tf_lms.function what is run for each batch, and leave the loop outside; within the step leave \
+             jit_compile=True out"
+        )),
+        Error::Unpredictable(Unpredictable::Sizes(sizes)) if !sizes.placeholders.is_empty() => Some(format!(
+            "the sizes of {} tensors that a step keeps on a GPU are unknown ({}), as these inputs are open: {}; give batch_size=, or data \
+             and arguments of known shapes",
+            sizes.count,
+            sizes.examples.join(", "),
+            sizes.placeholders.join(", ")
+        )),
+        _ => None,
     }
 }
 

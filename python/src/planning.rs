@@ -28,6 +28,8 @@ pub struct Task {
     memory_ratio: Option<f64>,
     /// Whether weights may go to the host.
     swap_weights: bool,
+    /// Whether the graph is a function that was made flat, so that its loops are not yet those that TensorFlow makes of it.
+    of_function: bool,
 }
 
 /// What came of planning.
@@ -68,10 +70,14 @@ pub fn plan(task: &Task, with_chart: bool) -> Result<Planned, Refusal> {
     let analysis = model.analyse(&graph, &options)?;
     let budget = task.budget()?;
     let fit = analysis.fit(&budget)?;
-    let summary = Summary::of(&analysis, &budget, &fit)?;
+    let mut summary = Summary::of(&analysis, &budget, &fit)?;
+    // What is predicted of such loops holds once they are rewritten, were it with nothing.
+    let note = analysis.note_of_host_loops().filter(|_| task.of_function);
+    let changes_loops = note.is_some();
+    summary.notes.extend(note);
     let report = serde_json::to_string(&summary).map_err(|error| Refusal::Other(error.to_string()))?;
     let chart = with_chart.then(|| chart(&analysis, &budget, &fit, model.name())).transpose()?;
-    let plan = fit.plan.filter(|_| !fit.tuning.fits_as_it_is()).map(|plan| plan.to_json());
+    let plan = fit.plan.filter(|_| changes_loops || !fit.tuning.fits_as_it_is()).map(|plan| plan.to_json());
     Ok(Planned { plan, report, chart })
 }
 

@@ -25,7 +25,7 @@ T = TypeVar("T")
 SILENT_SECONDS = 1.0
 
 #: The version of what is kept in a cache.
-CACHE_SCHEMA = 2
+CACHE_SCHEMA = 3
 
 _kept: dict[str, tuple[str | None, str, str | None]] = {}
 
@@ -40,6 +40,7 @@ class Task:
         train_ops: the ops that a step is run for; none: those that the file names.
         memory_bytes: the memory of each GPU; the last counts for all further ones.
         profile: a device profile's name or file.
+        of_function: whether the graph is a function that was made flat.
     """
 
     graph: bytes
@@ -50,12 +51,13 @@ class Task:
     memory_ratio: float | None = None
     swap_weights: bool = False
     cache_dir: str | os.PathLike[str] | None = None
+    of_function: bool = False
 
     def key(self) -> str:
         """What decides about the plan, as a name."""
         profile = pathlib.Path(self.profile)
         content = profile.read_text() if profile.is_file() else self.profile
-        told = [_native.__version__, CACHE_SCHEMA, self.train_ops, self.memory_bytes, content, self.memory_ratio, self.swap_weights]
+        told = [_native.__version__, CACHE_SCHEMA, self.train_ops, self.memory_bytes, content, self.memory_ratio, self.swap_weights, self.of_function]
         return hashlib.sha256(json.dumps(told).encode() + b"\0" + self.graph).hexdigest()
 
 
@@ -72,9 +74,13 @@ def plan(task: Task) -> tuple[bytes | None, Report]:
     found, report = look(task)
     if report.verdict == "does_not_fit":
         memory = " and ".join(_native.format_size(size) for size in task.memory_bytes)
+        peak = f"its peak is {_native.format_size(report.peak_before)}"
+        least = max(device["least_memory_before"] for device in report.devices)
+        if report.peak_before <= max(task.memory_bytes) < least:
+            peak += f", for which TensorFlow's allocator takes {_native.format_size(least)}"
         error = DoesNotFit(
-            f"{task.name} fits into {memory} with no plan that was found: its peak is {_native.format_size(report.peak_before)}, and no "
-            f"plan gets below {_native.format_size(report.floor)}; give more memory (tf_lms.least_memory says how much would do), "
+            f"{task.name} fits into {memory} with no plan that was found: {peak}, and no plan gets below "
+            f"{_native.format_size(report.floor)}; give more memory (tf_lms.least_memory says how much would do), "
             "or make the batch or the model smaller"
         )
         error.report = report

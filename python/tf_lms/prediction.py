@@ -181,6 +181,7 @@ class _Subject:
             memory_bytes=available.for_step,
             profile=devices.profile(self.options),
             memory_ratio=self.options.memory_ratio,
+            of_function=True,
             cache_dir=self.options.cache_dir,
         )
         return task, available.others

@@ -104,6 +104,8 @@ class Report:
             return [("note", note) for note in self.notes]
         memory = max(device["memory_bytes"] for device in self.devices)
         verdict = {"fits": "fits as it is", "fits_with_swapping": "fits with swapping", "does_not_fit": "does not fit"}[self.verdict]
+        if self.verdict == "fits" and self.changed:
+            verdict = "fits with its loops on the GPU"
         rows = [("verdict", f"{verdict} in {format_size(memory)}")]
         if self.verdict == "fits_with_swapping":
             rows += [

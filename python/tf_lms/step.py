@@ -90,6 +90,7 @@ class Step:
             profile=devices.profile(options),
             memory_ratio=options.memory_ratio,
             swap_weights=options.swap_weights,
+            of_function=True,
             cache_dir=options.cache_dir,
         )
         return task, available.others

@@ -8,4 +8,4 @@ mod step;
 pub use effects::Effects;
 pub use levels::Levels;
 pub use placement::{Place, Placement};
-pub use step::Step;
+pub use step::{Step, run_alone};

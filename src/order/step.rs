@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::graph::{Graph, NodeId};
+use crate::graph::{Condition, ControlFlow, FrameId, Graph, NodeId};
 use crate::ops::{Fact, WorkKind};
 
 /// The ops of one step. A file holds more: initializers, the saver, summaries, an evaluation.
@@ -128,6 +128,21 @@ impl Step {
     }
 }
 
+/// The ops of a collection of train ops that each are run for a step of its own. An optimizer that is called in a branch of `tf.cond` puts its
+/// op there too, which is no step where another train op runs it: TensorFlow fetches nothing that lies within a branch or a loop.
+pub fn run_alone(graph: &Graph, collected: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
+    let mut train_ops: Vec<NodeId> = collected.collect();
+    if train_ops.len() < 2 || graph.node_ids().all(|node| graph.flow(node).is_none()) {
+        return train_ops;
+    }
+    let flow = ControlFlow::of(graph);
+    let is_within = |&op: &NodeId| flow.condition(op) != Condition::ALWAYS || flow.frame(op) != FrameId::TOP;
+    let outside: Vec<NodeId> = train_ops.iter().copied().filter(|op| !is_within(op)).collect();
+    let run_by_others = Step::of_runs(graph, &[outside], 0..1);
+    train_ops.retain(|op| !is_within(op) || !run_by_others.certainly_contains(*op));
+    train_ops
+}
+
 fn bit_of(run: usize) -> u64 {
     1 << run.min(63)
 }
@@ -156,4 +171,38 @@ fn needed_by_nothing_else(graph: &Graph, members: &[bool]) -> Vec<bool> {
         }
     }
     exclusive
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Model, ReadOptions};
+    use crate::ops::OpRegistry;
+
+    /// As of `tf.cond(go, lambda: optimizer.minimize(loss), tf.no_op)`.
+    const GRAPH: &str = r#"
+        node { name: "go" op: "Placeholder" attr { key: "dtype" value { type: DT_BOOL } } }
+        node { name: "choice" op: "Switch" input: "go" input: "go" attr { key: "T" value { type: DT_BOOL } } }
+        node { name: "no" op: "Identity" input: "choice" attr { key: "T" value { type: DT_BOOL } } }
+        node { name: "yes" op: "Identity" input: "choice:1" attr { key: "T" value { type: DT_BOOL } } }
+        node { name: "minimize" op: "NoOp" input: "^yes" }
+        node { name: "done" op: "Identity" input: "yes" input: "^minimize" attr { key: "T" value { type: DT_BOOL } } }
+        node { name: "either" op: "Merge" input: "no" input: "done" attr { key: "T" value { type: DT_BOOL } } attr { key: "N" value { i: 2 } } }
+        node { name: "train" op: "NoOp" input: "^either" }
+        node { name: "other" op: "NoOp" input: "^go" }
+    "#;
+
+    #[test]
+    fn what_an_optimizer_puts_in_a_branch_is_no_step_of_its_own() {
+        let model = Model::from_bytes("a graph", GRAPH.as_bytes().to_vec(), &ReadOptions::default()).unwrap();
+        let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+        let find = |name: &&str| graph.node_ids().find(|&node| graph.name(node) == *name);
+        let collected = ["minimize", "train", "other"];
+        let alone = run_alone(&graph, collected.iter().filter_map(find));
+        let names: Vec<&str> = alone.into_iter().map(|node| graph.name(node)).collect();
+        assert_eq!(names, ["train", "other"]);
+        // Of one that nobody else runs, somebody must think that it is one.
+        let alone = run_alone(&graph, ["minimize", "other"].iter().filter_map(find));
+        assert_eq!(alone.len(), 2);
+    }
 }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use super::in_turn::{fit_in_turn, least_in_turn};
 use super::{Budget, Error, Fit, Simulated, StepFit, host_device};
-use crate::graph::Device;
+use crate::graph::{Device, NodeId, TensorId};
+use crate::ops::{Attr, AttrLookup, Flow};
+use crate::order::{Place, Placement};
 use crate::plan::tflms::{self, Parameters};
 use crate::plan::{Analysis, Iterations, Plan, WORKERS};
 use crate::shape::GivenShapes;
@@ -38,6 +40,38 @@ impl Analysis<'_> {
             op: self.graph.op(first).name().to_string(),
             count: self.calls.len(),
         })
+    }
+
+    /// A loop of a function that carries a variable of which the first value is fed, and that the flat graph keeps on a GPU. TensorFlow, which
+    /// makes the loop of a `While`, places what carries a variable where its first value comes from (`lower_while_op.cc`): as it is, the
+    /// variable is on the host, and is copied to the GPU and back in each iteration. None if there is no such loop.
+    pub fn loop_carried_by_host(&self) -> Option<&str> {
+        let graph = self.graph;
+        let placement = Placement::of(graph);
+        let is_carried = |&node: &NodeId| {
+            let begins = |&first: &TensorId| {
+                let maker = graph.producer(first);
+                // An argument of a function is no node.
+                maker.index() < graph.len()
+                    && graph.op(maker).must_be_fed()
+                    && placement.output(first) == Place::Host
+            };
+            graph.flow(node) == Some(Flow::Enter)
+                && self.step.contains(node)
+                && placement.op(node) != Place::Host
+                && graph.attrs(node).attr("is_constant") != Some(Attr::Bool(true))
+                && graph.data_inputs(node).first().is_some_and(begins)
+        };
+        graph.node_ids().find(is_carried).map(|node| graph.name(node))
+    }
+
+    /// The same as a sentence.
+    pub fn note_of_host_loops(&self) -> Option<String> {
+        let first = self.loop_carried_by_host()?;
+        Some(format!(
+            "as it is, TensorFlow keeps what `{first}` begins with on the host, and copies it in each iteration; rewritten, it is on the GPU, \
+             which is what is predicted"
+        ))
     }
 
     /// The plan of TFLMSv2's strategy with these parameters. Tensors go to the CPU in the task of the op that makes them.

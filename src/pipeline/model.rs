@@ -11,7 +11,7 @@ use crate::flatten::{
 use crate::format::{self, Edits, Encoding, Model as File, Source, collected_ops, collected_variables};
 use crate::graph::{Graph, NodeId};
 use crate::ops::OpRegistry;
-use crate::order::Step;
+use crate::order::{Step, run_alone};
 use crate::plan::{Analysis, Plan, WORKERS};
 use crate::proto::tensorflow::saved_object::Kind;
 use crate::proto::tensorflow::{MetaGraphDef, OpList};
@@ -301,8 +301,9 @@ impl Model {
             Some(flat) => Some(vec![flat.train_step.clone()]),
             None => self.meta_graph.as_ref().map(|meta_graph| collected_ops(meta_graph, "train_op")),
         };
-        let mut runs: Vec<Vec<NodeId>> =
-            collected.unwrap_or_default().iter().filter_map(find).map(|node| vec![node]).collect();
+        let collected = collected.unwrap_or_default();
+        let alone = run_alone(graph, collected.iter().filter_map(find));
+        let mut runs: Vec<Vec<NodeId>> = alone.into_iter().map(|node| vec![node]).collect();
         if together.is_empty() {
             let all = 0..runs.len();
             return Ok(Step::of_runs(graph, &runs, all));

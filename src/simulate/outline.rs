@@ -72,7 +72,10 @@ enum Kind {
     examples.join(", "),
     if *count > examples.len() { ", …" } else { "" },
     match (placeholders.is_empty(), deciding) {
-        (true, Some(op)) => format!("only the data decides what {op} makes, and no shape bounds it: there is no verdict without"),
+        (true, Some(op)) => format!(
+            "only the data decides what {op} makes, and no shape bounds it; have the program give a size that it knows \
+             (x.shape[1] for tf.shape(x)[1], set_shape, num_segments)"
+        ),
         (true, None) => "give the free sizes of the graph's placeholders with --batch-size or --shape".to_string(),
         (false, _) => format!(
             "give the free sizes of the graph's placeholders with --batch-size or --shape: {}",
@@ -463,8 +466,12 @@ fn check_sizes(analysis: &Analysis, placement: &Placement, order: &[NodeId]) -> 
         return Ok(());
     }
     let is_open = |node: &NodeId| {
-        graph.op(*node).facts().has(Fact::Fed)
-            && graph.outputs(*node).any(|tensor| analysis.sizes.bytes(tensor).is_none())
+        // A table's handle has no size that anybody could give.
+        let is_sizeless = |tensor: TensorId| {
+            analysis.sizes.bytes(tensor).is_none()
+                && graph.output_type(tensor).dtype.size_in_bytes().is_some()
+        };
+        graph.op(*node).facts().has(Fact::Fed) && graph.outputs(*node).any(is_sizeless)
     };
     let shape_of =
         |node: NodeId| match graph.outputs(node).next().and_then(|tensor| analysis.shapes.get(tensor)) {

@@ -13,7 +13,7 @@ use crate::dtype::DataType;
 use crate::graph::{Graph, NodeId, Rows, TensorId};
 use crate::ops::{Fact, Flow};
 use crate::order::Place;
-use crate::plan::Draft;
+use crate::plan::{Draft, NodeOrder};
 use crate::shape::Sizes;
 
 /// No op, no tensor.
@@ -50,7 +50,7 @@ pub(super) fn buffer(graph: &Graph, sizes: &Sizes, node: NodeId, tensor: TensorI
     if graph.output_type(tensor).is_ref || facts.has(Fact::Persistent) || graph.is_argument(node) {
         Buffer::Persistent
     } else if facts.flow() == Some(Flow::Merge) && output == 0 {
-        full_optional(graph, node, tensor).map_or(Buffer::AnyInput, Buffer::Input)
+        full_optional(graph, sizes, node, tensor).map_or(Buffer::AnyInput, Buffer::Input)
     } else if let Some(slot) = facts.passes_on(output) {
         Buffer::Input(slot)
     } else if facts.has(Fact::GivesElement)
@@ -68,15 +68,41 @@ pub(super) fn buffer(graph: &Graph, sizes: &Sizes, node: NodeId, tensor: TensorI
     }
 }
 
-/// The input of a `Merge` that may hold a value, where the others are empty optionals: what branches save for the gradient is there only if
-/// their branch was taken.
-fn full_optional(graph: &Graph, merge: NodeId, output: TensorId) -> Option<u32> {
+/// The input of a `Merge` of optionals that may hold the most, where others hold less or nothing: what branches save for the gradient is
+/// there only if their branch was taken, and one slot may have an activation of one branch, and a weight of the other.
+fn full_optional(graph: &Graph, sizes: &Sizes, merge: NodeId, output: TensorId) -> Option<u32> {
     if graph.output_type(output).dtype != DataType::VARIANT {
         return None;
     }
     let inputs = graph.data_inputs(merge);
+    let held: Vec<u64> = inputs.iter().map(|&input| held_bytes(graph, sizes, input).unwrap_or(0)).collect();
+    let most = held.iter().copied().max()?;
+    if most > 0 {
+        return held.iter().position(|&bytes| bytes == most).map(|at| at as u32);
+    }
     let full = inputs.iter().position(|&input| !is_empty_optional(graph, input))?;
     inputs.iter().any(|&input| is_empty_optional(graph, input)).then_some(full as u32)
+}
+
+/// How much memory an optional keeps, if it is one that holds a tensor; of a variable there is nothing to keep.
+fn held_bytes(graph: &Graph, sizes: &Sizes, mut optional: TensorId) -> Option<u64> {
+    loop {
+        let node = graph.producer(optional);
+        if node.index() >= graph.len() {
+            return None;
+        }
+        match (graph.op(node).name(), graph.data_inputs(node)) {
+            ("OptionalFromValue", values) => {
+                let kept = values.iter().filter(|&&value| {
+                    let maker = graph.producer(value);
+                    maker.index() < graph.len() && graph.op(maker).name() != "ReadVariableOp"
+                });
+                return Some(kept.map(|&value| sizes.bytes(value).unwrap_or(0)).sum());
+            }
+            ("Identity", &[input]) => optional = input,
+            _ => return None,
+        }
+    }
 }
 
 /// Whether a tensor is an optional that certainly holds nothing.
@@ -170,10 +196,11 @@ impl Program {
         Program::with(outline, draft, Pace::AsPlanned)
     }
 
-    /// The step without a plan, but with these ops on the host, and loops that wait for what they copy, as a plan makes them do. Equal ops
-    /// are not merged in it: what a plan gives to one of them alone makes it differ.
-    pub fn paced(outline: &Outline, host_ops: &[NodeId]) -> Program {
-        let draft = Draft { host_ops: host_ops.to_vec(), ..Draft::default() };
+    /// The step without a plan, but with these ops on the host, and with loops that wait for what they copy, as a plan makes them do: for what
+    /// leaves in any case, for what comes where these orders see to it. Equal ops are not merged in it: what a plan gives to one of them
+    /// alone makes it differ.
+    pub fn paced(outline: &Outline, host_ops: &[NodeId], orders: Vec<NodeOrder>) -> Program {
+        let draft = Draft { host_ops: host_ops.to_vec(), orders, ..Draft::default() };
         Program::with(outline, &draft, Pace::Paced)
     }
 

@@ -7,7 +7,7 @@ use prost::Message;
 use super::TrainError;
 use crate::format::{collected_ops, op_name};
 use crate::graph::{Graph, NodeId, output_shapes};
-use crate::order::Step;
+use crate::order::{Step, run_alone};
 use crate::proto::tensorflow::collection_def::Kind;
 use crate::proto::tensorflow::tensor_info::Encoding;
 use crate::proto::tensorflow::{MetaGraphDef, VariableDef};
@@ -126,7 +126,10 @@ impl Recipe {
             table_init_ops: collected("table_initializer"),
             ..Recipe::default()
         };
-        recipe.train_ops = names.choose("--train-op", &asked.train_ops, "train_op", collected("train_op"))?;
+        let mut train_ops = collected("train_op");
+        let alone = run_alone(graph, train_ops.iter().filter_map(|name| names.0.get(&**name)).copied());
+        train_ops.retain(|name| names.0.get(&**name).is_none_or(|node| alone.contains(node)));
+        recipe.train_ops = names.choose("--train-op", &asked.train_ops, "train_op", train_ops)?;
         recipe.loss = match &asked.loss {
             Some(loss) => Some(names.check("tensor", loss, "--loss").map(|()| with_output(loss))?),
             None => collected("losses")

@@ -13,11 +13,16 @@ use super::graph::{Graph, NodeId};
 use super::op_facts::Flow;
 use super::report::{Report, ViolationKind};
 
-/// Looks at each added edge into an original node.
-pub(super) fn check(graph: &Graph<'_>, frames: &Frames, order: &[NodeId], report: &mut Report) {
+/// Looks at each added edge into an original node. Gives the conditions of all nodes, if anything is conditional.
+pub(super) fn check(
+    graph: &Graph<'_>,
+    frames: &Frames,
+    order: &[NodeId],
+    report: &mut Report,
+) -> Option<Conditions> {
     // In most graphs nothing is conditional.
     if graph.ids().all(|node| !matches!(graph.flow(node), Flow::Switch | Flow::Enter | Flow::Merge)) {
-        return;
+        return None;
     }
     let conditions = Conditions::new(graph, order, frames);
     let mut branches = Branches { graph, frames, conditions, report };
@@ -28,6 +33,7 @@ pub(super) fn check(graph: &Graph<'_>, frames: &Frames, order: &[NodeId], report
     for &(copy, original) in graph.copies.by_copy() {
         branches.chooses_again(copy, original);
     }
+    Some(branches.conditions)
 }
 
 struct Branches<'g, 'a> {

@@ -218,8 +218,12 @@ fn check_swaps(
     let frames = frames::Frames::new(&graph, &order);
     frames::check(&graph, &frames, &mut report);
     report.stop()?;
-    branches::check(&graph, &frames, &order, &mut report);
-    let steps = step::Steps::find(original, &options.train_ops, &graph, &mut report);
+    let conditions = branches::check(&graph, &frames, &order, &mut report);
+    let is_unconditional = |node: NodeId| {
+        let always = |conditions: &conditions::Conditions| conditions.of(node) == conditions::ALWAYS;
+        conditions.as_ref().is_none_or(always) && frames.of_inputs(node) == frames::ROOT
+    };
+    let steps = step::Steps::find(original, &options.train_ops, &graph, is_unconditional, &mut report);
     ref_order::check(&graph, &frames, &order, &steps, &mut report);
     new_work::check(&graph, &order, &steps, &mut report);
     effects::check(&graph, &order, &mut report);

@@ -23,8 +23,15 @@ pub(super) struct Steps {
 
 impl Steps {
     /// The steps of the train ops that a model names in its collections, and the one of those that the caller names, which are run
-    /// together; as far as they are nodes.
-    pub fn find(original: &Model, named: &[String], graph: &Graph<'_>, report: &mut Report) -> Steps {
+    /// together; as far as they are nodes. What lies in a branch or a loop, and another train op runs, is no step by itself: TensorFlow does
+    /// not fetch it.
+    pub fn find(
+        original: &Model,
+        named: &[String],
+        graph: &Graph<'_>,
+        is_unconditional: impl Fn(NodeId) -> bool,
+        report: &mut Report,
+    ) -> Steps {
         let collected = match original.meta_graph() {
             Ok(meta_graph) => meta_graph.and_then(|mut meta| meta.collection_def.remove(TRAIN_OPS)?.kind),
             Err(error) => {
@@ -41,7 +48,12 @@ impl Steps {
         };
         let mut train_ops: Vec<Vec<NodeId>> = vec![named.iter().filter_map(node).collect()];
         if let Some(Kind::NodeList(list)) = collected {
-            train_ops.extend(list.value.iter().filter_map(node).map(|node| vec![node]));
+            let listed: Vec<NodeId> = list.value.iter().filter_map(node).collect();
+            let outside = listed.iter().copied().filter(|&node| is_unconditional(node)).collect();
+            let run_by_others = flood(graph, outside, |node| graph.original_sources(node));
+            let alone =
+                listed.into_iter().filter(|&node| is_unconditional(node) || !run_by_others[node as usize]);
+            train_ops.extend(alone.map(|node| vec![node]));
         }
         train_ops.retain(|together| !together.is_empty());
         train_ops.sort_unstable();

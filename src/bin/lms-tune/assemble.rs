@@ -179,6 +179,7 @@ impl Facts<'_> {
         notes.extend(loop_notes(self.outline, self.machine, tuning, &self.conclusion.draft));
         if let Some(function) = &self.simulated.analysis.function {
             notes.push(format!("the step is the function {function}, with the calls in it made flat"));
+            notes.extend(self.simulated.analysis.note_of_host_loops());
         }
         if !self.simulated.analysis.step.is_known() {
             notes.push(

@@ -7,6 +7,8 @@
 
 mod entries;
 mod growth;
+mod lists;
+mod optionals;
 pub(super) mod parts;
 mod rules;
 mod slices;

@@ -4,7 +4,7 @@
 
 use prost::Message;
 
-use super::{Bounds, Most, axis_of, broadcast, entries, largest, product, slices, values};
+use super::{Bounds, Most, axis_of, broadcast, entries, largest, lists, optionals, product, slices, values};
 use crate::graph::NodeId;
 use crate::ops::{Attr, AttrLookup, ShapeRule};
 use crate::proto::tensorflow::AttrValue;
@@ -216,6 +216,13 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<
         "AddN" | "AccumulateNV2" => {
             let known = (0..bounds.graph.data_inputs(node).len()).filter_map(|slot| bounds.input(node, slot));
             known.min_by_key(|most| product(most))
+        }
+        "TensorListStack" => lists::stacked(bounds, node),
+        "OptionalGetValue" => {
+            let optional = *bounds.graph.data_inputs(node).first()?;
+            let held = optionals::held(bounds.graph, optional, output as usize)?;
+            let each: Option<Vec<Most>> = held.into_iter().map(|tensor| bounds.most(tensor)).collect();
+            largest(&each?)
         }
         "IdentityN" => bounds.input(node, output as usize),
         "Switch" | "RefSwitch" => bounds.input(node, 0),

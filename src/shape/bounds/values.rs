@@ -208,6 +208,11 @@ fn made_by(bounds: &mut Bounds, node: NodeId, tensor: TensorId) -> Option<Vec<Va
             let place_of = |place: usize| order.iter().position(|&at| at == place as i64);
             (0..order.len()).map(|place| Some(Value::is(place_of(place)? as i64))).collect()
         }
+        "OptionalGetValue" => {
+            let optional = *bounds.graph.data_inputs(node).first()?;
+            let &[held] = &*super::optionals::held(bounds.graph, optional, output)? else { return None };
+            of(bounds, held)
+        }
         "SparseReshape" if output == 1 => sparse_shape(bounds, node),
         "Fill" => {
             let count = super::product(&bounds.exact_values(node, 0)?)?;
@@ -304,7 +309,8 @@ fn pairs(
     of: impl Fn(Value, Value) -> Option<Value>,
 ) -> Option<Vec<Value>> {
     let (one, other) = (bounds.values(node, 0)?, bounds.values(node, 1)?);
-    let count = one.len().max(other.len());
+    // One value goes with each of the others, also where these are none.
+    let count = if one.is_empty() || other.is_empty() { 0 } else { one.len().max(other.len()) };
     let at = |values: &[Value], i: usize| match values {
         &[value] => Some(value),
         values => values.get(i).copied(),

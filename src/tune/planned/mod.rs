@@ -28,8 +28,8 @@ use super::{
     UnknownStep,
 };
 use crate::graph::NodeId;
-use crate::plan::Analysis;
 use crate::plan::tflms;
+use crate::plan::{Analysis, NodeOrder};
 use crate::simulate::{Outline, Program};
 #[cfg(feature = "tune")]
 pub(super) use decide::cheap_ops;
@@ -150,10 +150,21 @@ impl Planned {
         Ok(found.filter(|found| judge.endures(&found.draft).is_ok()))
     }
 
+    /// What keeps loops from running ahead of what they copy in plans of this outline.
+    fn paces(&self, judge: &Judge) -> Vec<NodeOrder> {
+        let outline = judge.outline();
+        if outline.host_ops().is_empty() {
+            return Vec::new();
+        }
+        let program = Program::paced(outline, outline.host_ops(), Vec::new());
+        let order = timeline::natural(&program, judge.machine());
+        Planner::new(judge, &self.fixed, &program, order).paces().to_vec()
+    }
+
     /// Looks for plans that are no one's of thresholds with these orders of the step's ops.
     fn with_own<R>(&self, judge: &mut Judge, search: impl FnOnce(&Stages, &mut Judge) -> R) -> R {
         let outline = judge.outline();
-        let program = Program::paced(outline, outline.host_ops());
+        let program = Program::paced(outline, outline.host_ops(), self.paces(judge));
         let orders = [timeline::natural(&program, judge.machine()), timeline::frugal(&program)];
         let [natural, frugal] = orders.map(|order| Planner::new(judge, &self.fixed, &program, order));
         let stages = Stages { natural, frugal, settings: &self.settings, progress: &self.progress };

@@ -34,8 +34,8 @@ mod ranks;
 mod reduces;
 mod witness;
 
-use super::conditions::Conditions;
-use super::frames::Frames;
+use super::conditions::{self, Conditions};
+use super::frames::{Frames, ROOT};
 use super::graph::{Graph, NodeId};
 use super::host_ops::Moved;
 use super::report::{Report, Verified, VerifyError, ViolationKind};
@@ -92,7 +92,9 @@ pub(super) fn check(
     report.stop()?;
 
     let frames = Frames::new(&graph, &order);
-    let steps = Steps::find(original, &options.train_ops, &graph, &mut report);
+    let conditions = Conditions::new(&graph, &order, &frames);
+    let is_unconditional = |node| conditions.of(node) == conditions::ALWAYS && frames.of_inputs(node) == ROOT;
+    let steps = Steps::find(original, &options.train_ops, &graph, is_unconditional, &mut report);
     if steps.any.is_none() && place != Place::AroundFunction {
         report.add(ViolationKind::LocalUpdate, || {
             let expected = "a train op, so that it is known what a step applies";
@@ -100,7 +102,6 @@ pub(super) fn check(
         });
     }
     report.stop()?;
-    let conditions = Conditions::new(&graph, &order, &frames);
     let chosen = depends::chosen(&graph, &frames, &conditions);
     order::check(&graph, &frames, &conditions, &order, &formed, &steps, &mut report);
     depends::check(&graph, &order, &chosen, &steps, &mut report);

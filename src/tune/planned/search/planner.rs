@@ -102,6 +102,11 @@ impl<'a> Planner<'a> {
         Planner { course, holds, updates, paces }
     }
 
+    /// What keeps loops from running ahead of what they copy.
+    pub fn paces(&self) -> &[NodeOrder] {
+        &self.paces
+    }
+
     /// How many ops a step has.
     pub fn step_ops(&self) -> u64 {
         self.course.order.len() as u64

@@ -1,0 +1,143 @@
+"""Steps with loops and branches on the software GPU: `loops.py STEP` prints what is predicted of it and what it takes, as JSON."""
+
+import json
+import sys
+
+import numpy as np
+import soft
+
+tf = soft.load("1GiB")
+
+import tf_lms  # noqa: E402
+
+ROWS, WIDTH = 2048, 128
+
+
+def weight(*shape, seed=0):
+    return tf.Variable(np.random.default_rng(seed).normal(0, 0.1, shape).astype("float32"))
+
+
+def on_host(*shape):
+    with tf.device("/CPU:0"):
+        return tf.constant(np.random.default_rng(1).random(shape, dtype="float32"))
+
+
+def measured(step, *arguments):
+    """The losses of three calls, and what the last one takes."""
+    losses = []
+    for _ in range(3):
+        soft.reset()
+        losses.append(float(step(*arguments)))
+    return {"losses": losses, "peak": soft.counters()["peak"]}
+
+
+def told(step):
+    report = step.report
+    return {"verdict": report.verdict, "changed": report.changed, "peak": report.peak_before, "text": str(report)}
+
+
+def looping(body, times):
+    """A step that trains a weight through a loop that begins with its argument."""
+    w = weight(WIDTH, WIDTH)
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            state = x
+            for _ in tf.range(times):
+                state = body(state, w)
+            loss = tf.reduce_mean(state**2)
+        w.assign_sub(0.01 * tape.gradient(loss, w))
+        return loss
+
+    return step
+
+
+def carried():
+    def body(state, w):
+        return tf.tanh(state @ w)
+
+    step = tf_lms.function(looping(body, 8), gpu_memory="1GiB", strict=True)
+    x = on_host(ROWS, WIDTH)
+    both = {"lms": measured(step, x), "plain": measured(tf.function(looping(body, 8)), x)}
+    return {**both, "report": told(step), "argument": ROWS * WIDTH * 4}
+
+
+def short():
+    plans = []
+    for times in (8, 12):
+        step = tf.function(looping(lambda state, w: state + 0.1 * tf.tanh(state @ w), times))
+        x = on_host(ROWS, WIDTH)
+        before = tf_lms.predict(step, "1GiB", data=(x,)).peak_before
+        report = tf_lms.predict(step, int(0.7 * before), data=(x,))
+        plans.append({"verdict": report.verdict, "before": before, "after": report.peak_after})
+    return plans
+
+
+def branches():
+    """What the heavy branch saves for its gradient lies in slots in which the other one has a weight, or nothing."""
+    kernels = [weight(3, 3, 16, 16, seed=seed) for seed in range(3)]
+
+    def layer(x, kernel):
+        return tf.nn.relu(tf.nn.conv2d(x, kernel, 1, "SAME"))
+
+    def heavy(x):
+        for kernel in kernels:
+            x = layer(x, kernel)
+        return x
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            for _ in range(3):
+                x = x + tf.cond(tf.reduce_mean(x) > 0.1, lambda x=x: heavy(x), lambda x=x: layer(x, kernels[0]) * 0.5)
+            loss = tf.reduce_mean(x**2)
+        for kernel, gradient in zip(kernels, tape.gradient(loss, kernels), strict=True):
+            kernel.assign_sub(0.01 * gradient)
+        return loss
+
+    step = tf_lms.function(step, gpu_memory="1GiB", strict=True)
+    return {"lms": measured(step, on_host(16, 32, 32, 16)), "report": told(step)}
+
+
+def stacked():
+    """How long the list is, the shape of the argument says."""
+    w = weight(64, 64)
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            length = tf.shape(x)[1]
+            states, state = tf.TensorArray(tf.float32, length), tf.zeros_like(x[:, 0])
+            for at in tf.range(length):
+                state = tf.tanh(x[:, at] @ w + state)
+                states = states.write(at, state)
+            loss = tf.reduce_mean(tf.transpose(states.stack(), (1, 0, 2)) ** 2)
+        w.assign_sub(0.01 * tape.gradient(loss, w))
+        return loss
+
+    step = tf_lms.function(step, gpu_memory="1GiB", strict=True)
+    return {"lms": measured(step, on_host(256, 24, 64)), "report": told(step)}
+
+
+def dropped():
+    """Layers that are left out by chance, with an open batch: what a branch's gradient reads it finds in optionals."""
+    weights = [(weight(32, 64, seed=seed), weight(64, 32, seed=seed)) for seed in range(3)]
+
+    def layer(x, inner, outer):
+        return x + tf.tensordot(tf.nn.gelu(tf.tensordot(x, inner, 1)), outer, 1)
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            for inner, outer in weights:
+                keeps = tf.random.uniform([], seed=11) < 0.7
+                x = tf.cond(keeps, lambda x=x, inner=inner, outer=outer: layer(x, inner, outer), lambda x=x: x)
+            loss = tf.reduce_mean(x**2)
+        trained = [one for both in weights for one in both]
+        for one, gradient in zip(trained, tape.gradient(loss, trained), strict=True):
+            one.assign_sub(0.01 * gradient)
+        return loss
+
+    step = tf_lms.function(step, gpu_memory="1GiB", strict=True, input_signature=[tf.TensorSpec([None, 128, 32])])
+    return {"lms": measured(step, on_host(32, 128, 32)), "report": told(step)}
+
+
+if __name__ == "__main__":
+    print(json.dumps({step.__name__: step for step in (carried, short, branches, stacked, dropped)}[sys.argv[1]]()))
