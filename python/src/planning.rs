@@ -45,7 +45,8 @@ pub struct Planned {
 impl Task {
     /// The model. One that was rewritten before is refused.
     fn open(&self) -> Result<(Model, AnalysisOptions), Refusal> {
-        let model = Model::from_bytes(&self.name, self.graph.to_vec(), &OpenOptions::default())?;
+        let options = OpenOptions { is_function: self.of_function, ..OpenOptions::default() };
+        let model = Model::from_bytes(&self.name, self.graph.to_vec(), &options)?;
         match model.added_ops()? {
             0 => Ok((
                 model,

@@ -25,7 +25,7 @@ T = TypeVar("T")
 SILENT_SECONDS = 1.0
 
 #: The version of what is kept in a cache.
-CACHE_SCHEMA = 3
+CACHE_SCHEMA = 4
 
 _kept: dict[str, tuple[str | None, str, str | None]] = {}
 

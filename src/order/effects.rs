@@ -2,6 +2,8 @@
 
 use rustc_hash::FxHashMap as HashMap;
 
+use super::Step;
+use super::ordered::free_effects;
 use crate::graph::{Graph, NodeId};
 use crate::ops::{Fact, Flow};
 
@@ -17,6 +19,8 @@ use crate::ops::{Fact, Flow};
 ///
 /// Besides, who only wants to see a variable feeds nothing: what reads one waits for nothing that must be fed, and for nothing that may be
 /// made to wait for that.
+///
+/// Of a function nobody fetches a part. Neither rule is needed there for what the graph keeps in order by itself ([`super::ordered`]).
 ///
 /// Ops with the same effects share one set. There are few sets, though each update at the end of a step has its own.
 #[derive(Debug, Clone)]
@@ -41,7 +45,20 @@ const MOST_EFFECTS: usize = 1 << 14;
 impl Effects {
     /// Finds them.
     pub fn of(graph: &Graph) -> Effects {
-        let mut is_final: Vec<bool> = graph.node_ids().map(|node| graph.op(node).has_effect()).collect();
+        let shows_variable = showing_variables(graph, &fed(graph));
+        Effects::among(graph, |_| true, shows_variable)
+    }
+
+    /// Those of a function that always runs as a whole, for `step`.
+    pub fn of_function(graph: &Graph, step: &Step) -> Effects {
+        let is_free = free_effects(graph, step);
+        Effects::among(graph, |node| !is_free[node.index()], vec![false; graph.len()])
+    }
+
+    /// Those of the ops that count.
+    fn among(graph: &Graph, counts: impl Fn(NodeId) -> bool, shows_variable: Vec<bool>) -> Effects {
+        let has_effect = |node: NodeId| graph.op(node).has_effect() && counts(node);
+        let mut is_final: Vec<bool> = graph.node_ids().map(has_effect).collect();
         let leads_on = |node: &NodeId| is_final[node.index()] && leads_on(graph, *node);
         let effects: Vec<NodeId> = graph.node_ids().filter(leads_on).take(MOST_EFFECTS).collect();
         let mut sets = Sets::new(effects.len().div_ceil(64));
@@ -71,7 +88,6 @@ impl Effects {
             let after = graph.successors(node).map(|next| set_of[next.index()]);
             set_of[node.index()] = after.reduce(|one, other| sets.intersection(one, other)).unwrap_or(EMPTY);
         }
-        let shows_variable = showing_variables(graph, &fed(graph));
         Effects { set_of, is_final, words: sets.words, bits: sets.bits, shows_variable }
     }
 

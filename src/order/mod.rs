@@ -2,6 +2,7 @@
 
 mod effects;
 mod levels;
+mod ordered;
 mod placement;
 mod step;
 

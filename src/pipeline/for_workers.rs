@@ -87,7 +87,7 @@ impl Model {
         let content = self.file.edited(&edits, self.file.encoding())?.to_vec();
         let file = File::from_bytes(self.name(), content, &self.read_options)?;
         let (tags, op_defs) = (self.read_options.tags.clone(), self.op_defs.clone());
-        let options = OpenOptions { tags, op_defs, step };
+        let options = OpenOptions { tags, op_defs, step, is_function: self.is_function };
         Ok(Model { source: self.source.clone(), ..Model::new(file, &options)? })
     }
 

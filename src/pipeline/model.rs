@@ -30,6 +30,8 @@ pub struct OpenOptions {
     pub op_defs: OpList,
     /// Which function of the file is the training step.
     pub step: StepFunction,
+    /// Whether the graph is a function that was made flat before, so that it always runs as a whole.
+    pub is_function: bool,
 }
 
 /// Which function of a file is the training step.
@@ -57,6 +59,8 @@ pub struct Model {
     pub(super) meta_graph: Option<MetaGraphDef>,
     /// The training step as a graph of its own, where it is a function.
     pub(super) flat: Option<Flat>,
+    /// Whether the file is such a graph: nobody fetches a part of it.
+    pub(super) is_function: bool,
 }
 
 /// Reads the model in a file or a SavedModel's folder.
@@ -104,7 +108,8 @@ impl Model {
         let flat = function.map(|function| flatten(&file, &registry, &function)).transpose();
         let flat = flat.of(file.name())?;
         let (read_options, op_defs) = (options.format(), options.op_defs.clone());
-        Ok(Model { source: None, file, read_options, op_defs, registry, meta_graph, flat })
+        let is_function = options.is_function;
+        Ok(Model { source: None, file, read_options, op_defs, registry, meta_graph, flat, is_function })
     }
 
     /// What messages call it.
@@ -210,6 +215,9 @@ impl Model {
         let step = self.step(graph, &options.train_ops)?;
         let mut analysis =
             Analysis::with_step(graph, step, shapes, sizes).with_iterations(options.iterations.clone());
+        if self.is_function || self.flat.is_some() {
+            analysis = analysis.of_function();
+        }
         // What calls a function by its name has no attribute that says so.
         let functions: HashSet<String> =
             self.file.functions()?.into_iter().map(|function| function.signature.name).collect();

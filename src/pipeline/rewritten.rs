@@ -97,7 +97,7 @@ impl super::Model {
     ///
     /// If it is not proved: because it is not so, or because the checker cannot see that it is.
     pub fn prove(&self, rewritten: File, train_ops: &[String]) -> Result<Checked, Error> {
-        let options = verify::CheckOptions { train_ops: train_ops.to_vec() };
+        let options = verify::CheckOptions { train_ops: train_ops.to_vec(), is_function: self.is_function };
         let name = rewritten.name().to_string();
         Ok(verify::prove(self.file(), rewritten, self.registry(), &options).of(&name)?)
     }

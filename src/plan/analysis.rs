@@ -87,6 +87,11 @@ impl<'a> Analysis<'a> {
         names.join(", ")
     }
 
+    /// The same of a graph that is a function, which always runs as a whole: nobody fetches a part of it.
+    pub fn of_function(self) -> Analysis<'a> {
+        Analysis { effects: Effects::of_function(self.graph, &self.step), ..self }
+    }
+
     /// The same where it is known how often loops run.
     pub fn with_iterations(self, iterations: Iterations) -> Analysis<'a> {
         Analysis { iterations, ..self }

@@ -19,8 +19,14 @@ use super::report::{Report, ViolationKind};
 use crate::ops::OpInfo;
 
 /// Compares for each original node the effects that come with it, and for each that reads a variable the placeholders.
-pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], report: &mut Report) {
-    let (effects, fed) = brought(graph);
+/// Of a function that is always called as a whole `is_shown` tells which effects may come before more than they did
+/// ([`super::ordered`]), and nobody looks at a variable by itself.
+pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], is_shown: Option<&[bool]>, report: &mut Report) {
+    let (mut effects, mut fed) = brought(graph);
+    if let Some(is_shown) = is_shown {
+        effects.retain(|&effect| !is_shown[effect as usize]);
+        fed.clear();
+    }
     if effects.is_empty() && fed.is_empty() {
         return;
     }

@@ -89,7 +89,7 @@ pub(super) fn check(
             continue;
         }
         report.stop()?;
-        let options = CheckOptions { train_ops: vec![before.train_step.clone()] };
+        let options = CheckOptions { train_ops: vec![before.train_step.clone()], is_function: true };
         let check = |before: &Flat| check_graphs(&before.model, &after.model, ops, &options, Place::Function);
         let verified = check(&before).or_else(|error| {
             // A file may have all of the original, as those of earlier versions have.

@@ -87,6 +87,7 @@ mod host_ops;
 mod names;
 mod new_work;
 mod op_facts;
+mod ordered;
 mod reads;
 mod recompute;
 mod ref_order;
@@ -118,6 +119,8 @@ pub struct CheckOptions {
     /// Names of ops that are run together for a training step, beside those in the collection `train_op`, each of which is run for one
     /// of its own.
     pub train_ops: Vec<String>,
+    /// Whether the graph is a function, which always runs as a whole: for the only train op, and nobody fetches a part of it.
+    pub is_function: bool,
 }
 
 /// Proves that `rewritten` computes what `original` does. `ops` must know the ops of both.
@@ -226,7 +229,9 @@ fn check_swaps(
     let steps = step::Steps::find(original, &options.train_ops, &graph, is_unconditional, &mut report);
     ref_order::check(&graph, &frames, &order, &steps, &mut report);
     new_work::check(&graph, &order, &steps, &mut report);
-    effects::check(&graph, &order, &mut report);
+    let is_shown =
+        options.is_function.then(|| ordered::shown(&graph, &order, &steps, &mut outputs, is_unconditional));
+    effects::check(&graph, &order, is_shown.as_deref(), &mut report);
     report.stop()?;
     Ok(Verified { host_ops: moved.to_host.len(), ..count(&graph) })
 }

@@ -145,7 +145,7 @@ proptest! {
     fn the_checker_accepts_what_the_rewriter_makes(seed: u64, size in 2usize..150, parameters in parameters()) {
         let (original, plan, bytes) = rewritten(lms_testing::random_graph::random_graph(seed, size), &parameters);
         let result = model(bytes);
-        let options = CheckOptions { train_ops: vec![lms_testing::random_graph::TRAIN_OP.to_string()] };
+        let options = CheckOptions { train_ops: vec![lms_testing::random_graph::TRAIN_OP.to_string()], ..CheckOptions::default() };
         let verified = verify::check_with(&original, &result, OpRegistry::builtin(), &options);
         prop_assert!(verified.is_ok(), "{}", verified.err().unwrap());
         let verified = verified.unwrap();
@@ -168,7 +168,7 @@ proptest! {
         };
         let (original, plan, bytes) = rewritten(content.clone(), &parameters);
         let result = model(bytes);
-        let options = CheckOptions { train_ops: vec![lms_testing::random_graph::TRAIN_OP.to_string()] };
+        let options = CheckOptions { train_ops: vec![lms_testing::random_graph::TRAIN_OP.to_string()], ..CheckOptions::default() };
         let verified = verify::check_with(&original, &result, OpRegistry::builtin(), &options);
         prop_assert!(verified.is_ok(), "{}", verified.err().unwrap());
         prop_assert_eq!(verified.unwrap().swapped_tensors, plan.swaps.len());

@@ -55,7 +55,7 @@ fn rewritten(model: &Model, manifest: &Manifest, plan: impl FnOnce(&Analysis) ->
     let edits = rewrite::rewrite(model, &graph, &plan(&analysis)).unwrap().edits;
     let bytes = model.edited(&edits, model.encoding()).unwrap().to_vec();
     let rewritten = Model::from_bytes("rewritten", bytes, &ReadOptions::default()).unwrap();
-    let options = CheckOptions { train_ops: vec![train_op] };
+    let options = CheckOptions { train_ops: vec![train_op], ..CheckOptions::default() };
     verify::check_with(model, &rewritten, OpRegistry::builtin(), &options).unwrap();
     rewritten
 }

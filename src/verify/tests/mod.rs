@@ -10,6 +10,7 @@ mod host_ops;
 mod inputs;
 mod large;
 mod mutate;
+mod ordered;
 mod recompute;
 mod ref_order;
 mod second_reads;

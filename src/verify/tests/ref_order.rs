@@ -63,7 +63,8 @@ fn two_train_ops_are_not_run_together() {
     }
     accepts(&original, &rewritten);
     // The caller runs them together.
-    let options = crate::verify::CheckOptions { train_ops: vec!["update".into(), "c".into()] };
+    let options =
+        crate::verify::CheckOptions { train_ops: vec!["update".into(), "c".into()], ..Default::default() };
     let check = crate::verify::check_with;
     assert!(check(&original.model(), &rewritten.model(), OpRegistry::builtin(), &options).is_err());
 }

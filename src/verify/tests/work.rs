@@ -62,7 +62,7 @@ fn within_the_training_step_all_is_run_anyway() {
     // `d` does not need it.
     refuses(&with(original(), "d"), &with(triggered_by("^read"), "d"), ViolationKind::NewWork, "v");
     // A train op may also be named by the caller.
-    let options = crate::verify::CheckOptions { train_ops: vec!["group".to_string()] };
+    let options = crate::verify::CheckOptions { train_ops: vec!["group".to_string()], ..Default::default() };
     let check = crate::verify::check_with;
     let (before, after) = (original().model(), triggered_by("^read").model());
     assert!(check(&before, &after, OpRegistry::builtin(), &options).is_ok());

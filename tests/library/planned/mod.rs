@@ -70,7 +70,10 @@ fn carried_out(model: &Model, graph: &Graph, plan: &Plan, train_ops: &[&str]) ->
     let edits = rewrite::rewrite(model, graph, plan).map_err(|error| error.to_string())?.edits;
     let content = model.edited(&edits, Encoding::Binary).unwrap().to_vec();
     let result = Model::from_bytes("rewritten", content, &ReadOptions::default()).unwrap();
-    let options = CheckOptions { train_ops: train_ops.iter().map(ToString::to_string).collect() };
+    let options = CheckOptions {
+        train_ops: train_ops.iter().map(ToString::to_string).collect(),
+        ..CheckOptions::default()
+    };
     verify::check_with(model, &result, OpRegistry::builtin(), &options)
         .map_err(|error: VerifyError| error.to_string())
 }
