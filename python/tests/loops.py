@@ -139,5 +139,57 @@ def dropped():
     return {"lms": measured(step, on_host(32, 128, 32)), "report": told(step)}
 
 
+def given():
+    """A loop over a list of the argument's parts: who calls holds the argument while the step runs, on the GPU or on the host."""
+    w = weight(128, 128)
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            parts, state = tf.TensorArray(tf.float32, 32).unstack(x), tf.zeros((256, 128))
+            for at in tf.range(32):
+                state = tf.tanh(state @ w + parts.read(at))
+            loss = tf.reduce_mean(state)
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+
+    step = tf_lms.function(step, gpu_memory="1GiB", strict=True)
+    found = []
+    for on_gpu in (False, True):
+        x = on_host(32, 256, 128)
+        x = tf.identity(x) if on_gpu else x
+        predicted = tf_lms.predict(step, "1GiB", data=(x,)).peak_before
+        found.append({"device": x.device, "lms": measured(step, x), "report": told(step), "predicted": predicted})
+    return found
+
+
+def parts():
+    """Gradients are added up over parts of a batch in a loop: TensorFlow begins all at once, unless a plan has one wait for the other."""
+    kernels = [weight(3, 3, 3, 32), weight(3, 3, 32, 32), weight(3, 3, 32, 32)]
+    x = on_host(64, 64, 64, 3)
+
+    def step(x):
+        sums, losses = [tf.zeros_like(kernel) for kernel in kernels], 0.0
+        for at in tf.range(8):
+            with tf.GradientTape() as tape:
+                states = x[8 * at : 8 * at + 8]
+                states.set_shape((8, 64, 64, 3))
+                for kernel in kernels:
+                    states = tf.nn.relu(tf.nn.conv2d(states, kernel, 2, "SAME"))
+                loss = tf.reduce_mean(states**2)
+            sums = [one + other for one, other in zip(sums, tape.gradient(loss, kernels), strict=True)]
+            losses += loss
+        for kernel, one in zip(kernels, sums, strict=True):
+            kernel.assign_sub(0.1 * one)
+        return losses
+
+    initial = [kernel.numpy() for kernel in kernels]
+    plain = measured(tf.function(step), x)
+    for kernel, value in zip(kernels, initial, strict=True):
+        kernel.assign(value)
+    small = tf_lms.function(step, gpu_memory=int(0.4 * plain["peak"]), strict=True)
+    as_it_is = str(tf_lms.predict(tf.function(step), "1GiB", data=(x,)))
+    return {"plain": plain, "lms": measured(small, x), "report": told(small), "as_it_is": as_it_is}
+
+
 if __name__ == "__main__":
-    print(json.dumps({step.__name__: step for step in (carried, short, branches, stacked, dropped)}[sys.argv[1]]()))
+    print(json.dumps({step.__name__: step for step in (carried, short, branches, stacked, dropped, given, parts)}[sys.argv[1]]()))

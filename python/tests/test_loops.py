@@ -40,3 +40,26 @@ def test_what_a_branch_saves_has_the_size_of_what_is_in_it():
     assert dropped["report"]["verdict"] == "fits"
     # Which layers run is by chance; all of them count.
     assert dropped["lms"]["peak"] < 1.02 * dropped["report"]["peak"]
+
+
+def test_arguments_count_where_they_are():
+    """What a caller has on the GPU stays there as long as the step runs."""
+    on_host, on_gpu = last_json(run_program("loops.py", "given"))
+    assert "CPU" in on_host["device"] and "GPU" in on_gpu["device"]
+    for found in (on_host, on_gpu):
+        taken = found["lms"]["peak"]
+        assert 0.97 * taken < found["report"]["peak"] < 1.03 * taken
+        assert found["predicted"] == found["report"]["peak"]
+    # The argument is of 4 MiB.
+    assert on_gpu["report"]["peak"] > on_host["report"]["peak"] + 3 * 2**20
+
+
+def test_parts_of_a_batch_come_one_after_the_other():
+    """As it is, all eight are in memory at once: the step would be said to fit into a third of what it takes."""
+    parts = last_json(run_program("loops.py", "parts"))
+    report, taken = parts["report"], parts["lms"]["peak"]
+    assert report["verdict"] == "fits_with_swapping"
+    assert 0.97 * taken < report["peak"] < 1.03 * taken
+    assert parts["plain"]["peak"] > 2 * taken
+    assert parts["lms"]["losses"] == parts["plain"]["losses"]
+    assert "do not wait for one another" in parts["as_it_is"]

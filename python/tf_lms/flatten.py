@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -24,8 +25,11 @@ HANDS_ON = ("Identity", "Enter", "Switch")
 #: Sizes that a trace leaves open: of which argument, in which dimension, how large.
 Sizes = Mapping[tuple[int, int], int]
 
-#: What marks arguments that lie on the GPU when a function is called. Those of Keras' steps come from the host, and so all count here.
+#: What marks arguments that lie on the GPU when a function is called: whoever calls holds them until it is done.
 ON_GPU = "_lms_argument"
+
+#: Of these no tensor is in a GPU's memory, whatever its device.
+NEVER_ON_GPU = (tf.int32, tf.string, tf.resource, tf.variant)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,14 +41,14 @@ class Flat:
         inputs: of each tensor inside the function that stands for an argument or for what it captured, by name, the op that does so here.
         outputs: the ops of what is returned, in their order.
         train_op: the op that a step is run for: behind all that the function returns and does.
-        variable_bytes: what the captured variables take on each device, in bytes.
+        held_bytes: what the captured variables and the arguments take on each device before the step, in bytes.
     """
 
     graph: Any
     inputs: dict[str, str]
     outputs: list[str]
     train_op: str
-    variable_bytes: dict[str, int]
+    held_bytes: dict[str, int]
 
 
 def argument_tensors(concrete: Any) -> list[Any]:
@@ -70,12 +74,22 @@ def open_sizes(concrete: Any) -> list[tuple[int, int]]:
     return found
 
 
-def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False) -> Flat:
+def arguments_on_gpu(given: Sequence[Any]) -> dict[int, str]:
+    """Of the arguments of a call that are in a GPU's memory the device, by their number. What a graph gives is on none yet."""
+    return {
+        number: _local(value.device)
+        for number, value in enumerate(given)
+        if tf.is_tensor(value) and not tf.is_symbolic_tensor(value) and "GPU" in value.device and value.dtype not in NEVER_ON_GPU
+    }
+
+
+def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False, given: Sequence[Any] = ()) -> Flat:
     """The graph of a traced function.
 
     Args:
         concrete: the ConcreteFunction.
         sizes: the largest sizes of what the trace leaves open.
+        given: the arguments of a call, if they are known.
         weights_come: whether a plan decides when variables that are on the host come to the GPU. If not, they come when the step begins.
 
     Raises:
@@ -89,8 +103,7 @@ def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False) -> Flat:
         raise CannotRewrite(_why(*kept[0]))
     graph_def = tf.compat.v1.GraphDef.FromString(content)
     by_name = {node.name: node for node in graph_def.node}
-    for name in inputs:
-        by_name[name].attr.pop(ON_GPU, None)
+    handles.hold_tensors(concrete, given, {tensor.name: by_name[name] for tensor, name in zip(concrete.inputs, inputs, strict=True)})
     for (number, dimension), size in sizes.items():
         by_name[inputs[number]].attr["shape"].shape.dim[dimension].size = size
     graph_def = with_loop_shapes(graph_def) if sizes else as_traced(graph_def) or with_shapes(graph_def)
@@ -102,7 +115,7 @@ def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False) -> Flat:
             # Whose gradient is whose: numbered through the whole program, and done with.
             del node.attr["_gradient_op_type"]
     named = dict(zip((tensor.name for tensor in concrete.inputs), inputs, strict=True))
-    return Flat(graph_def, named, outputs, train_op, handles.variable_bytes)
+    return Flat(graph_def, named, outputs, train_op, handles.held_bytes)
 
 
 def _add_call(graph_def: Any, function: str, concrete: Any, handles: _Handles) -> None:
@@ -133,11 +146,23 @@ class _Handles:
             # The plan says which of them are there, as it would of variables of the GPU.
             self.devices = dict.fromkeys(self.devices, "")
         self.several = len({device for device in self.devices.values() if "GPU" in device}) > 1
-        self.variable_bytes: dict[str, int] = {}
+        self.tensors = {internal.name: external for external, internal in pairs if external.dtype != tf.resource}
+        self.held_bytes: collections.Counter[str] = collections.Counter()
         for name, known in self.types.items():
             if known is not None:
-                size = (tf.TensorShape(known[1]).num_elements() or 0) * tf.as_dtype(known[0]).size
-                self.variable_bytes[self.devices[name]] = self.variable_bytes.get(self.devices[name], 0) + size
+                self.held_bytes[self.devices[name]] += _size(tf.TensorShape(known[1]), tf.as_dtype(known[0]))
+
+    def hold_tensors(self, concrete: Any, given: Sequence[Any], placeholders: Mapping[str, Any]) -> None:
+        """Marks what stands for tensors that are on a GPU already, the arguments among `given` and what was captured."""
+        outside = dict(zip((tensor.name for tensor in argument_tensors(concrete)), given, strict=False)) | self.tensors
+        found = arguments_on_gpu(list(outside.values()))
+        on_gpu = {name: found[number] for number, name in enumerate(outside) if number in found}
+        for name, node in placeholders.items():
+            if name not in on_gpu:
+                node.attr.pop(ON_GPU, None)
+                continue
+            node.device = on_gpu[name] if self.several else ""
+            self.held_bytes[on_gpu[name]] += _size(outside[name].shape, outside[name].dtype)
 
     def hold(self, node: Any, name: str) -> bool:
         """Makes an op that holds the variable of what stands for a handle in a function; False if there is none."""
@@ -168,6 +193,10 @@ class _Handles:
                 node.device = HOST
             if read and node.op in HANDS_ON:
                 on_host.add(node.name)
+
+
+def _size(shape: Any, dtype: Any) -> int:
+    return (shape.num_elements() or 0) * int(dtype.size)
 
 
 def _local(device: str) -> str:

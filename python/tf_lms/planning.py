@@ -57,7 +57,16 @@ class Task:
         """What decides about the plan, as a name."""
         profile = pathlib.Path(self.profile)
         content = profile.read_text() if profile.is_file() else self.profile
-        told = [_native.__version__, CACHE_SCHEMA, self.train_ops, self.memory_bytes, content, self.memory_ratio, self.swap_weights, self.of_function]
+        told = [
+            _native.__version__,
+            CACHE_SCHEMA,
+            self.train_ops,
+            self.memory_bytes,
+            content,
+            self.memory_ratio,
+            self.swap_weights,
+            self.of_function,
+        ]
         return hashlib.sha256(json.dumps(told).encode() + b"\0" + self.graph).hexdigest()
 
 

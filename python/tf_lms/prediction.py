@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -149,6 +150,7 @@ class _Subject:
     name: str
     options: Options
     batch: int | None
+    given: Sequence[Any] = ()
 
     @property
     def is_open(self) -> bool:
@@ -172,8 +174,8 @@ class _Subject:
             if dimension != 0 or batch is None:
                 raise CannotRewrite(f"dimension {dimension} of argument {number} of {self.name} is open; give data with its size")
             sizes[number, dimension] = batch
-        flat = flatten(self.concrete, sizes)
-        available = devices.gpu_memory(self.options, flat.variable_bytes)
+        flat = flatten(self.concrete, sizes, given=self.given)
+        available = devices.gpu_memory(self.options, flat.held_bytes)
         task = Task(
             graph=flat.graph.SerializeToString(deterministic=True),
             name=self.name,
@@ -221,7 +223,10 @@ def _of_function(function: Any, name: str, data: Any, options: Options) -> _Subj
     if data is None and function.input_signature is None:
         raise UsageError(f"what {name} takes is not known; give data=, a tuple of its arguments or of their tf.TensorSpec")
     args = () if data is None else tuple(data)
-    return _Subject(private_hooks.trace(function, args, {}), name, options, None)
+    concrete = private_hooks.trace(function, args, {})
+    if data is None or any(isinstance(leaf, tf.TypeSpec) for leaf in tf.nest.flatten(args)):
+        return _Subject(concrete, name, options, None)
+    return _Subject(concrete, name, options, None, private_hooks.flat_arguments(concrete, *private_hooks.with_defaults(function, args, {})))
 
 
 def _of_model(model: Any, data: Any, options: Options) -> _Subject:

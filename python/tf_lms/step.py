@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from . import devices, private_hooks
 from .errors import AlreadyRewritten, CannotRewrite, DoesNotFit, LMSError, UsageError
-from .flatten import Flat, Sizes, argument_tensors, flatten, open_sizes
+from .flatten import Flat, Sizes, argument_tensors, arguments_on_gpu, flatten, open_sizes
 from .log import say, say_once, warn
 from .options import Options
 from .planning import Task, plan
@@ -28,9 +28,11 @@ class _Planned:
     sizes: Sizes
     concrete: Any
     report: Report
+    #: The arguments that were on a GPU; None if that does not matter.
+    on_gpu: frozenset[int] | None = None
 
-    def serves(self, sizes: Sizes) -> bool:
-        return all(size <= self.sizes[where] for where, size in sizes.items())
+    def serves(self, sizes: Sizes, on_gpu: frozenset[int]) -> bool:
+        return self.on_gpu in (None, on_gpu) and all(size <= self.sizes[where] for where, size in sizes.items())
 
 
 class Step:
@@ -81,7 +83,7 @@ class Step:
     def task(self, flat: Flat) -> tuple[Task, tuple[int, ...]]:
         """What there is to plan for a flat graph on the GPUs of this machine, and what else is in use on each of them, in bytes."""
         options = self._options
-        available = devices.gpu_memory(options, flat.variable_bytes)
+        available = devices.gpu_memory(options, flat.held_bytes)
         task = Task(
             graph=flat.graph.SerializeToString(deterministic=True),
             name=self.name,
@@ -102,9 +104,10 @@ class Step:
                 sizes = self._sizes(concrete, flat)
             except CannotRewrite as error:
                 return self._original(concrete, several, error)
-            chosen = next((one for one in several if one.serves(sizes)), None)
+            on_gpu = frozenset(arguments_on_gpu(flat))
+            chosen = next((one for one in several if one.serves(sizes, on_gpu)), None)
             if chosen is None:
-                chosen = self._plan(concrete, _largest(sizes, several))
+                chosen = self._plan(concrete, _largest(sizes, several), flat)
                 several.append(chosen)
                 self.reports.append(chosen.report)
             return chosen.concrete
@@ -124,11 +127,11 @@ class Step:
             sizes[number, dimension] = max(int(size) for size in known)
         return sizes
 
-    def _plan(self, concrete: Any, sizes: Sizes) -> _Planned:
+    def _plan(self, concrete: Any, sizes: Sizes, given: list[Any]) -> _Planned:
         try:
             if self._options.swap_weights:
                 _check_weights(concrete)
-            flat = flatten(concrete, sizes, weights_come=self._options.swap_weights)
+            flat = flatten(concrete, sizes, self._options.swap_weights, given)
             task, others = self.task(flat)
             rewritten, report = plan(task)
             report = dataclasses.replace(report, other_bytes=others)
@@ -146,7 +149,7 @@ class Step:
                 raise wrapped from error
             return self._fall_back(concrete, sizes, wrapped)
         self._tell(report)
-        return _Planned(sizes, changed, report)
+        return _Planned(sizes, changed, report, frozenset(arguments_on_gpu(given)))
 
     def _original(self, concrete: Any, several: list[_Planned], error: CannotRewrite) -> Any:
         if self._options.strict:

@@ -16,6 +16,7 @@ pub fn loop_notes(outline: &Outline, machine: &Machine, tuning: &Tuning, draft: 
     });
     let mut notes: Vec<String> = kept.collect();
     let gpus = tuning.outcome().map_or(&[][..], |outcome| &outcome.gpus);
+    notes.extend(side_by_side(outline, machine, draft));
     if !notes.is_empty() {
         let ahead = peaks_ahead(outline, machine, draft);
         let most = gpus.iter().zip(ahead).map(|(gpu, ahead)| {
@@ -46,4 +47,19 @@ fn peaks_ahead(outline: &Outline, machine: &Machine, draft: &Draft) -> Vec<u64> 
     let unlimited = machine.with_memory(Vec::new());
     let outcome = simulate(&Program::new(&ahead, draft), &unlimited, &mut NoObserver).unwrap_or_default();
     outcome.gpus.iter().map(|gpu| gpu.peak_bytes).collect()
+}
+
+/// What a step takes if iterations are side by side of the loops in which nothing keeps them from it.
+fn side_by_side(outline: &Outline, machine: &Machine, draft: &Draft) -> Option<String> {
+    let program = Program::side_by_side(outline, draft)?;
+    let unlimited = machine.with_memory(Vec::new());
+    let most = simulate(&program, &unlimited, &mut NoObserver).unwrap_or_default().peak_bytes();
+    let one_by_one = simulate(&Program::new(outline, draft), &unlimited, &mut NoObserver).unwrap_or_default();
+    let is_beyond = most as f64 > one_by_one.peak_bytes() as f64 * (1.0 + MARGIN_PART);
+    is_beyond.then(|| {
+        format!(
+            "iterations of a loop do not wait for one another: TensorFlow has several under way at once, with which the step may take up to {}",
+            Size(most)
+        )
+    })
 }

@@ -401,6 +401,11 @@ impl Loops {
         }
     }
 
+    /// Whether the step has no loops.
+    pub fn is_empty(&self) -> bool {
+        self.times.is_empty()
+    }
+
     /// How often an op runs in a step.
     pub fn times(&self, node: NodeId) -> u64 {
         self.times.get(&node).copied().unwrap_or(1)

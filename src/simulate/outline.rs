@@ -10,6 +10,7 @@ use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use super::accumulations::{Accumulation, OnHost, Pace, accumulations};
 use super::carried::Carried;
 use super::copied_reads::copied_reads;
+use super::free_loops::{FreeLoop, free_loops, times_at_once};
 use super::holders::root;
 use super::initial::Beginning;
 use super::iterations::{LoopTimes, UnknownIterations, endless_growth};
@@ -56,6 +57,9 @@ pub struct Outline<'a> {
     wiring: OnceLock<Wiring>,
     equals: OnceLock<Equals>,
     carried: OnceLock<Carried>,
+    free_loops: OnceLock<Vec<FreeLoop>>,
+    /// How often tensors are there at a time whose loop's iterations are side by side.
+    side_by_side: HashMap<TensorId, u64>,
 }
 
 /// What is run.
@@ -182,6 +186,8 @@ impl<'a> Outline<'a> {
             wiring: OnceLock::new(),
             equals: OnceLock::new(),
             carried: OnceLock::new(),
+            free_loops: OnceLock::new(),
+            side_by_side: HashMap::default(),
             liveness,
             place_of,
             late,
@@ -216,6 +222,24 @@ impl<'a> Outline<'a> {
     pub fn carried(&self) -> &Carried {
         let Analysis { graph, flow, .. } = self.analysis;
         self.carried.get_or_init(|| Carried::of(graph, flow, &self.placement))
+    }
+
+    /// The loops whose iterations do not wait for one another.
+    pub fn free_loops(&self) -> &[FreeLoop] {
+        let runs = |node: NodeId| self.number(node).is_some();
+        let find = || free_loops(self.analysis, &self.placement, (&self.loops, self.carried()), runs);
+        self.free_loops.get_or_init(|| if self.loops.is_empty() { Vec::new() } else { find() })
+    }
+
+    /// The same where iterations are side by side of the loops in which nothing keeps them from it, with a plan; none if there are none.
+    pub(super) fn side_by_side(&self, draft: &Draft) -> Option<Outline<'a>> {
+        let times = times_at_once(self.free_loops(), draft);
+        (!times.is_empty()).then(|| Outline { side_by_side: times, ..self.with_host_ops(&draft.host_ops) })
+    }
+
+    /// How often a tensor is there at a time.
+    pub(super) fn times_side_by_side(&self, tensor: TensorId) -> u64 {
+        self.side_by_side.get(&tensor).copied().unwrap_or(1)
     }
 
     /// For each tensor of a GPU that goes to or comes from the host in a loop how often it is there at a time.
@@ -261,6 +285,8 @@ impl<'a> Outline<'a> {
             wiring: OnceLock::new(),
             equals: self.equals.clone(),
             carried: OnceLock::new(),
+            free_loops: OnceLock::new(),
+            side_by_side: HashMap::default(),
             liveness: self.liveness.clone(),
             place_of: self.place_of.clone(),
             late: self.late.clone(),

@@ -196,6 +196,15 @@ impl Program {
         Program::with(outline, draft, Pace::AsPlanned)
     }
 
+    /// The same where iterations are side by side of the loops in which the plan does not keep them from it ([`FreeLoop`]); none if there
+    /// are none.
+    ///
+    /// [`FreeLoop`]: super::FreeLoop
+    pub fn side_by_side(outline: &Outline, draft: &Draft) -> Option<Program> {
+        let outline = outline.side_by_side(draft)?;
+        Some(Program::with(&outline, draft, Pace::AsPlanned))
+    }
+
     /// The step without a plan, but with these ops on the host, and with loops that wait for what they copy, as a plan makes them do: for what
     /// leaves in any case, for what comes where these orders see to it. Equal ops are not merged in it: what a plan gives to one of them
     /// alone makes it differ.

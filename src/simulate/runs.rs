@@ -82,7 +82,8 @@ pub(super) fn add_run(
 /// What a tensor takes; of one that a loop keeps, the last one that was made.
 fn once_bytes(outline: &Outline, tensor: TensorId, content_bytes: u64) -> u64 {
     let once = in_chunks(content_bytes);
-    outline.loops.bytes(tensor, once) - outline.loops.rest_bytes(tensor, once)
+    let last = outline.loops.bytes(tensor, once) - outline.loops.rest_bytes(tensor, once);
+    last.saturating_mul(outline.times_side_by_side(tensor))
 }
 
 /// Has the last entry make also what is there beside the last of each tensor that a loop keeps.
@@ -96,7 +97,7 @@ fn add_rests(
     let Some(entry) = ops.last_mut() else { return };
     for tensor in outline.analysis.graph.outputs(node) {
         let once = in_chunks(output_bytes(outline.analysis, node, tensor).unwrap_or(0));
-        let bytes = outline.loops.rest_bytes(tensor, once);
+        let bytes = outline.loops.rest_bytes(tensor, once).saturating_mul(outline.times_side_by_side(tensor));
         if bytes > 0 {
             rests.insert(tensor, tensors.len() as u32);
             let place = outline.placement.output(tensor);

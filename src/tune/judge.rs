@@ -114,7 +114,7 @@ impl<'a> Judge<'a> {
     ///
     /// When copies end, and what runs first of what could, decides what is in memory at the same time, and what lies where; no profile
     /// knows a link that well, and nobody TensorFlow's order. So for a careful judge a plan fits only if it fits with copies that are slower and
-    /// faster than they should be, and in other orders, too.
+    /// faster than they should be, in other orders, and with iterations of loops side by side that nothing keeps from it, too.
     ///
     /// # Errors
     ///
@@ -161,6 +161,12 @@ impl<'a> Judge<'a> {
         let outcome = simulate(&program, self.machine, &mut NoObserver)?;
         if !is_wanted(&outcome) {
             return Ok(None);
+        }
+        if self.caution != Caution::Nothing
+            && let Some(side_by_side) = Program::side_by_side(self.outline, draft)
+        {
+            self.simulations += 1;
+            simulate(&side_by_side, self.machine, &mut NoObserver)?;
         }
         // There is but one plan with nothing in it, so all of its deviations are tried at once.
         let deviations = if draft.is_empty() { 0..self.deviations.len() } else { deviations };

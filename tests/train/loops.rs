@@ -83,7 +83,7 @@ fn lists_of_a_loop_are_kept_on_the_host() {
         model: "testdata/keras_lstm_tf2",
         feeds: &[],
         tokens: None,
-        memory: "42KiB",
+        memory: "36KiB",
         iterations: 6,
     });
 }

@@ -153,7 +153,7 @@ impl Planned {
     /// What keeps loops from running ahead of what they copy in plans of this outline.
     fn paces(&self, judge: &Judge) -> Vec<NodeOrder> {
         let outline = judge.outline();
-        if outline.host_ops().is_empty() {
+        if outline.host_ops().is_empty() && outline.free_loops().is_empty() {
             return Vec::new();
         }
         let program = Program::paced(outline, outline.host_ops(), Vec::new());

@@ -1,4 +1,4 @@
-//! Edges that keep loops from running ahead of what they copy.
+//! Edges that keep loops from running ahead: of what they copy, and of themselves.
 //!
 //! An element that goes to an accumulator on the host, or comes from one, is copied in each iteration. TensorFlow begins iterations while
 //! others are under way (as many as a loop's `parallel_iterations`, ten or more), and copies out wait for nobody: so elements pile up that
@@ -8,6 +8,10 @@
 //!   With stacks of TensorFlow 1 the loop does so by itself.
 //! - The loop leads what an element is taken by into the next iteration only when an op has been launched for which this one was taken: the
 //!   first that cannot run iterations ahead itself ([`Carried`]), as an op that asks for the element's shape can.
+//!
+//! Where iterations do not wait for one another at all ([`FreeLoop`]), the next one waits for all that this one ends with.
+//!
+//! [`FreeLoop`]: crate::simulate::FreeLoop
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -22,7 +26,7 @@ use crate::tune::planned::timeline::{Course, Position};
 /// How many ops are looked at in search of one that cannot run ahead.
 const MOST_SEARCHED: usize = 256;
 
-/// The edges for all accumulators that are on the host, as far as ops may wait so.
+/// The edges for all accumulators that are on the host, and for loops whose iterations would be side by side, as far as ops may wait so.
 pub(in crate::tune::planned) fn paces(course: &Course, holds: &Holds) -> Vec<NodeOrder> {
     let outline = course.outline;
     let paces = Paces { course, holds, graph: outline.analysis().graph };
@@ -30,6 +34,12 @@ pub(in crate::tune::planned) fn paces(course: &Course, holds: &Holds) -> Vec<Nod
     for accumulator in outline.accumulators_among(outline.host_ops()) {
         found.extend(accumulator.added.iter().filter_map(|&tensor| paces.of_added(&accumulator, tensor)));
         found.extend(accumulator.taken.iter().filter_map(|&tensor| paces.of_taken(tensor)));
+    }
+    for of_loop in outline.free_loops() {
+        // For a part of them alone nothing is known to be better.
+        if of_loop.ends.iter().all(|&end| paces.may_wait(of_loop.next, end)) {
+            found.extend(of_loop.ends.iter().map(|&end| (end, of_loop.next)));
+        }
     }
     let order = |(before, after)| NodeOrder { before, after, reason: OrderReason::Budget };
     found.into_iter().map(order).collect()

@@ -1,0 +1,177 @@
+//! Loops whose iterations do not wait for one another.
+//!
+//! TensorFlow begins an iteration as soon as a counter on the host says that there is one, up to as many at once as the loop's
+//! `parallel_iterations`, ten if nobody said otherwise. Most of what an RNN computes waits for the state of the iteration before. But where a loop
+//! goes through parts of a batch and adds up gradients, only the sums wait, and what all parts need is in memory at once: eight parts
+//! took 15 MiB where one at a time takes 6.
+//!
+//! So a step with such a loop is judged by what it takes if iterations are side by side, unless a plan has the next one wait for the end of this.
+//! Where most of what a loop makes waits for the iteration before, the rest is not counted so: there it was never seen to get far ahead.
+
+use std::collections::BTreeSet;
+
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+
+use super::accumulations::iterations_at_once;
+use super::carried::Carried;
+use super::loops::Loops;
+use super::outline::output_bytes;
+use super::program::buffer;
+use crate::graph::{ControlFlow, FrameId, Graph, NodeId, TensorId};
+use crate::ops::Flow;
+use crate::order::{Place, Placement};
+use crate::plan::{Analysis, Draft};
+
+/// A loop whose iterations do not wait for one another.
+#[derive(Debug, Clone)]
+pub struct FreeLoop {
+    /// What begins the next iteration: it leads the counter there.
+    pub next: NodeId,
+    /// What an iteration ends with: the loop leads into the next one what these make.
+    pub ends: Vec<NodeId>,
+    /// How many iterations may be under way at once.
+    times: u64,
+    /// What an iteration makes on GPUs that does not wait for the one before, each with whether the next iteration would wait for all that
+    /// reads it if it waited for the ends.
+    tensors: Vec<(TensorId, bool)>,
+}
+
+impl FreeLoop {
+    /// Whether a plan has the next iteration wait for all that this one ends with.
+    fn is_paced(&self, orders: &HashSet<(NodeId, NodeId)>) -> bool {
+        self.ends.iter().all(|&end| orders.contains(&(end, self.next)))
+    }
+}
+
+/// Those of a step.
+pub(super) fn free_loops(
+    analysis: &Analysis,
+    placement: &Placement,
+    (loops, carried): (&Loops, &Carried),
+    runs: impl Fn(NodeId) -> bool,
+) -> Vec<FreeLoop> {
+    let Analysis { graph, flow, .. } = analysis;
+    let at_once = iterations_at_once(analysis);
+    let mut inside: HashMap<FrameId, Vec<NodeId>> = HashMap::default();
+    for node in graph.node_ids().filter(|&node| flow.frame(node) != FrameId::TOP) {
+        let around = std::iter::successors(Some(flow.frame(node)), |&frame| Some(flow.around(frame)));
+        for frame in around.take_while(|&frame| frame != FrameId::TOP) {
+            inside.entry(frame).or_default().push(node);
+        }
+    }
+    let mut found = Vec::new();
+    for (frame, nodes) in inside {
+        let body = Body { graph, flow, frame, nodes: nodes.iter().copied().collect() };
+        let gates = body.gates();
+        let Some(&next) = gates.iter().find(|&&gate| runs(gate) || graph.flow(gate).is_some()) else {
+            continue;
+        };
+        let times = loops.times(next).min(at_once.get(&frame).copied().unwrap_or(u64::MAX));
+        if times < 2 {
+            continue;
+        }
+        let awaited = body.before(gates);
+        let ends: Vec<NodeId> = body.ends(placement).filter(|end| !awaited.contains(end)).collect();
+        let awaited_with_ends: HashSet<NodeId> =
+            body.before(ends.iter().copied().collect()).into_iter().chain(awaited.iter().copied()).collect();
+        let (mut free_bytes, mut waiting_bytes) = (0u64, 0u64);
+        let mut tensors = Vec::new();
+        for &node in nodes.iter().filter(|&&node| runs(node) && graph.flow(node).is_none()) {
+            for tensor in graph.outputs(node) {
+                let is_made = matches!(placement.output(tensor), Place::Gpu(_))
+                    && buffer(graph, &analysis.sizes, node, tensor).may_be_own();
+                let bytes = output_bytes(analysis, node, tensor).filter(|&bytes| is_made && bytes > 0);
+                let Some(bytes) = bytes else { continue };
+                let readers = || graph.uses(tensor).iter().map(|reader| reader.node).chain([node]);
+                if carried.waits(node) || readers().all(|node| awaited.contains(&node)) {
+                    waiting_bytes = waiting_bytes.saturating_add(bytes);
+                } else {
+                    free_bytes = free_bytes.saturating_add(bytes);
+                    tensors.push((tensor, readers().all(|node| awaited_with_ends.contains(&node))));
+                }
+            }
+        }
+        if free_bytes > waiting_bytes {
+            found.push(FreeLoop { next, ends, times, tensors });
+        }
+    }
+    found.sort_by_key(|of_loop| of_loop.next);
+    found
+}
+
+/// How often tensors may be there at a time, of those that may be more than once, with what a plan has wait.
+pub(super) fn times_at_once(free_loops: &[FreeLoop], draft: &Draft) -> HashMap<TensorId, u64> {
+    let mut times: HashMap<TensorId, u64> = HashMap::default();
+    if free_loops.is_empty() {
+        return times;
+    }
+    let orders: HashSet<(NodeId, NodeId)> =
+        draft.orders.iter().map(|order| (order.before, order.after)).collect();
+    for of_loop in free_loops {
+        let is_paced = of_loop.is_paced(&orders);
+        for &(tensor, waits_for_ends) in &of_loop.tensors {
+            if !(is_paced && waits_for_ends) {
+                let known = times.entry(tensor).or_insert(1);
+                *known = known.saturating_mul(of_loop.times);
+            }
+        }
+    }
+    times
+}
+
+/// The body of a loop, with the loops in it.
+struct Body<'a> {
+    graph: &'a Graph<'a>,
+    flow: &'a ControlFlow,
+    frame: FrameId,
+    nodes: HashSet<NodeId>,
+}
+
+impl Body<'_> {
+    /// What leads into the next iteration what says whether there is one.
+    fn gates(&self) -> BTreeSet<NodeId> {
+        let is_condition = |node: &NodeId| {
+            self.graph.flow(*node) == Some(Flow::LoopCond) && self.flow.frame(*node) == self.frame
+        };
+        let conditions = self.nodes.iter().copied().filter(is_condition).collect();
+        let merges = self.before(conditions).into_iter();
+        let back = merges.flat_map(|merge| self.graph.predecessors(merge).map(move |from| (from, merge)));
+        let back = back.filter(|&(from, merge)| self.is_back_edge(from, merge));
+        back.map(|(from, _)| from).collect()
+    }
+
+    /// What makes on a GPU what the loop leads into the next iteration.
+    fn ends(&self, placement: &Placement) -> impl Iterator<Item = NodeId> {
+        let leads = |node: &NodeId| {
+            self.graph.flow(*node) == Some(Flow::NextIteration) && self.flow.frame(*node) == self.frame
+        };
+        let led = self.nodes.iter().copied().filter(leads).flat_map(|node| self.graph.data_inputs(node));
+        let makers = led.map(|&tensor| self.graph.producer(tensor));
+        let is_end = |node: &NodeId| {
+            self.nodes.contains(node)
+                && self.flow.frame(*node) == self.frame
+                && self.graph.flow(*node).is_none()
+                && matches!(placement.op(*node), Place::Gpu(_))
+        };
+        makers.filter(is_end).collect::<BTreeSet<_>>().into_iter()
+    }
+
+    /// All that these wait for in one iteration, themselves included.
+    fn before(&self, nodes: BTreeSet<NodeId>) -> HashSet<NodeId> {
+        let mut open: Vec<NodeId> = nodes.into_iter().collect();
+        let mut seen: HashSet<NodeId> = open.iter().copied().collect();
+        while let Some(node) = open.pop() {
+            let before = self
+                .graph
+                .predecessors(node)
+                .filter(|&from| self.nodes.contains(&from) && !self.is_back_edge(from, node));
+            open.extend(before.filter(|&from| seen.insert(from)));
+        }
+        seen
+    }
+
+    /// Whether an edge leads into this loop's next iteration.
+    fn is_back_edge(&self, from: NodeId, to: NodeId) -> bool {
+        self.flow.frame(to) == self.frame && self.graph.is_back_edge(from, to)
+    }
+}
