@@ -15,4 +15,4 @@ def test_variables_are_where_they_lie_also_those_that_are_only_written_to():
     flat = flatten(step.get_concrete_function(), {})
     nodes = {node.op: node for node in flat.graph.node}
     assert nodes["VarHandleOp"].device == nodes["AssignAddVariableOp"].device == HOST
-    assert flat.variable_bytes == {HOST: 4}
+    assert flat.held_bytes == {HOST: 4}

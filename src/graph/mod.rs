@@ -33,7 +33,7 @@ pub use sums::Sums;
 
 use crate::dtype::DataType;
 use crate::format::Nodes;
-use crate::ops::{Flow, GpuKernel, OpId, OpInfo, OpRegistry};
+use crate::ops::{Attr, AttrLookup, Flow, GpuKernel, OpId, OpInfo, OpRegistry};
 
 /// The attribute of placeholders that stand for arguments of functions, in flat graphs alone.
 pub(crate) const ARGUMENT_ATTR: &str = "_lms_argument";
@@ -265,6 +265,12 @@ impl<'a> Graph<'a> {
     /// is done, for who calls holds it.
     pub fn is_argument(&self, node: NodeId) -> bool {
         self.op(node).name() == "Placeholder" && self.attrs(node).raw(ARGUMENT_ATTR).is_some()
+    }
+
+    /// Whether such an argument is read as late as what comes by a copy, as those of `tf_lms.function` in Python were measured to be: as its
+    /// attribute says. Those of a SavedModel's signature are read when the GPU's part of the function begins.
+    pub fn is_late_argument(&self, node: NodeId) -> bool {
+        self.is_argument(node) && self.attrs(node).attr(ARGUMENT_ATTR) == Some(Attr::Bool(false))
     }
 
     /// Whether an op is Keras's learning phase: what is fed there says whether the step trains.

@@ -163,6 +163,7 @@ mod tests {
                 receiver: place,
                 is_copy: false,
                 is_expensive: false,
+                is_late_argument: false,
                 seconds: 0.0,
                 workspace_bytes: 0,
                 copies: 0,

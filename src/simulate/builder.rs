@@ -521,6 +521,7 @@ impl<'a> Builder<'a> {
             receiver: to,
             is_copy,
             is_expensive: false,
+            is_late_argument: false,
             seconds: 0.0,
             workspace_bytes: 0,
             copies: u64::from(is_copy),

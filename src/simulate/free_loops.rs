@@ -175,3 +175,93 @@ impl Body<'_> {
         self.flow.frame(to) == self.frame && self.graph.is_back_edge(from, to)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Model, ReadOptions};
+    use crate::ops::OpRegistry;
+    use crate::plan::{Iterations, NodeOrder, OrderReason};
+    use crate::shape::{Shapes, Sizes};
+    use crate::simulate::{OpCost, Outline, Program};
+
+    /// A loop that adds up what it makes of `x`. `fed_back` is what it makes that of.
+    fn nodes(fed_back: &str) -> String {
+        let of = |name: &str, op: &str, inputs: &str, dtype: &str, more: &str| {
+            let inputs: String =
+                inputs.split_whitespace().map(|input| format!("input: '{input}' ")).collect();
+            let shape = match dtype {
+                "DT_FLOAT" => "shape { dim { size: 64 } dim { size: 64 } }",
+                _ => "shape { }",
+            };
+            let shapes = match op {
+                "Switch" | "Merge" => shape.repeat(2),
+                _ => shape.to_string(),
+            };
+            format!(
+                "node {{ name: '{name}' op: '{op}' {inputs} attr {{ key: 'T' value {{ type: {dtype} }} }} attr {{ key: 'dtype' value \
+                 {{ type: {dtype} }} }} attr {{ key: '_output_shapes' value {{ list {{ {shapes} }} }} }} {more} }}\n"
+            )
+        };
+        let frame =
+            "attr { key: 'frame_name' value { s: 'loop' } } attr { key: 'is_constant' value { b: false } }";
+        let constant =
+            "attr { key: 'frame_name' value { s: 'loop' } } attr { key: 'is_constant' value { b: true } }";
+        let two = "attr { key: 'N' value { i: 2 } }";
+        let mut text = of("x", "Placeholder", "", "DT_FLOAT", "")
+            + &of("zero", "Placeholder", "", "DT_INT32", "")
+            + &of("x_in", "Enter", "x", "DT_FLOAT", constant)
+            + &of("less", "Less", "counter counter", "DT_INT32", "")
+            + &of("go_on", "LoopCond", "less", "DT_BOOL", "")
+            + &of("count", "AddV2", "counter_in:1 counter_in:1", "DT_INT32", "")
+            + &of("wide", "Tanh", &format!("{fed_back} ^counter_in"), "DT_FLOAT", "")
+            + &of("gradient", "MatMul", "wide x_in", "DT_FLOAT", "")
+            + &of("sum", "AddV2", "sum_in:1 gradient", "DT_FLOAT", "");
+        for (name, first, next, dtype) in
+            [("counter", "zero", "count", "DT_INT32"), ("sum", "x", "sum", "DT_FLOAT")]
+        {
+            let merged = match name {
+                "counter" => "counter",
+                _ => "sum_merged",
+            };
+            text += &of(&format!("{name}_enter"), "Enter", first, dtype, frame);
+            text += &of(merged, "Merge", &format!("{name}_enter {name}_next"), dtype, two);
+            text += &of(&format!("{name}_in"), "Switch", &format!("{merged} go_on"), dtype, "");
+            text += &of(&format!("{name}_next"), "NextIteration", next, dtype, "");
+            text += &of(&format!("{name}_out"), "Exit", &format!("{name}_in"), dtype, "");
+        }
+        text + "node { name: 'train' op: 'NoOp' input: '^sum_out' input: '^counter_out' }"
+    }
+
+    /// What a loop of six iterations is found to be.
+    fn with_outline(text: String, look: impl FnOnce(&Graph, &Outline)) {
+        let model = Model::from_bytes("test.pbtxt", text.into_bytes(), &ReadOptions::default()).unwrap();
+        let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+        let shapes = Shapes::declared(&graph);
+        let sizes = Sizes::of(&graph, &shapes).unwrap();
+        let train = graph.node_ids().find(|&node| graph.name(node) == "train").unwrap();
+        let analysis = Analysis::new(&graph, &[train], shapes, sizes);
+        let analysis = analysis.with_iterations(Iterations { others: Some(6), named: Vec::new() });
+        let placement = Placement::of(&graph);
+        let outline = Outline::new(&analysis, &placement, |_| OpCost::default()).unwrap();
+        look(&graph, &outline);
+    }
+
+    #[test]
+    fn sums_over_parts_are_side_by_side_unless_a_plan_has_one_wait() {
+        with_outline(nodes("x_in"), |graph, outline| {
+            let [found] = outline.free_loops() else { panic!("{:?}", outline.free_loops()) };
+            let ends: Vec<&str> = found.ends.iter().map(|&end| graph.name(end)).collect();
+            assert_eq!((graph.name(found.next), &ends[..], found.times), ("counter_next", &["sum"][..], 6));
+            assert!(Program::side_by_side(outline, &Draft::default()).is_some());
+            let order = NodeOrder { before: found.ends[0], after: found.next, reason: OrderReason::Budget };
+            let paced = Draft { orders: vec![order], ..Draft::default() };
+            assert!(Program::side_by_side(outline, &paced).is_none());
+        });
+    }
+
+    #[test]
+    fn what_rests_on_the_iteration_before_is_not() {
+        with_outline(nodes("sum_in:1"), |_, outline| assert!(outline.free_loops().is_empty()));
+    }
+}

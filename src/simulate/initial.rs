@@ -50,13 +50,15 @@ pub(super) struct Initial {
     pub moved: HashMap<u32, Moved>,
 }
 
-/// A variable that an op gives the memory of what it assigns, in place of the variable's own.
+/// A variable that an op gives other memory in place of its own: that of what it assigns, or some of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Moved {
     pub gpu: u16,
     /// What its memory is taken under before the first step.
     pub number: u32,
     pub bytes: u64,
+    /// Whether the op takes memory for it: the first one that changes a variable to which the step assigns a constant, whose memory it has since.
+    pub is_taken: bool,
 }
 
 /// Where variables lie that move, by the number that their memory is taken under.
@@ -157,7 +159,7 @@ impl Beginning {
                 if assign.is_none_or(|assign| !assigned.contains(&assign)) {
                     recorder.keep(variable.gpu, variable.bytes);
                     let &Variable { gpu, bytes, .. } = variable;
-                    kept.insert(variable.node, Moved { gpu, number: recorder.count, bytes });
+                    kept.insert(variable.node, Moved { gpu, number: recorder.count, bytes, is_taken: false });
                 }
                 continue;
             }
@@ -205,6 +207,17 @@ fn moved(
     for (&variable, &home) in kept {
         let moves = |&update: &NodeId| graph.op(update).facts().has(Fact::MovesVariable);
         moved.extend(updates(graph, variable).filter(moves).filter_map(&entry).map(|update| (update, home)));
+        // Sums that are set back to zero have the memory of the zeros until something is added.
+        let is_reset = |update: NodeId| {
+            let value = graph.data_inputs(update).get(1).map(|&value| graph.producer(value));
+            value.is_some_and(|value| value.index() < graph.len() && graph.op(value).name() == "Const")
+        };
+        if updates(graph, variable)
+            .any(|update| moves(&update) && entry(update).is_some() && is_reset(update))
+        {
+            let changes = updates(graph, variable).filter(|update| !moves(update)).filter_map(&entry);
+            moved.extend(changes.min().map(|update| (update, Moved { is_taken: true, ..home })));
+        }
     }
     let bytes: u64 = moved.values().map(|moved| moved.bytes).sum();
     let all: u64 = persistent.variables.iter().map(|variable| variable.bytes).sum();

@@ -151,6 +151,8 @@ pub(super) struct Op {
     pub is_copy: bool,
     /// Whether it runs on the host, and the host's threads hand it on to each other.
     pub is_expensive: bool,
+    /// Whether it is an argument of a function that is there already, but is read as late as what comes by a copy.
+    pub is_late_argument: bool,
     pub seconds: f64,
     pub workspace_bytes: u64,
     /// How many copies it stands for: in a loop, one for each iteration.

@@ -49,7 +49,8 @@ pub(super) fn add_run(
     tensors: &mut Vec<Tensor>,
 ) {
     let graph = outline.analysis.graph;
-    let place = outline.placement.op(node);
+    let is_late_argument = graph.is_late_argument(node);
+    let place = if is_late_argument { Place::Host } else { outline.placement.op(node) };
     let number = outline.place_of[node.index()] as usize;
     let first_tensor = tensors.len() as u32;
     for tensor in graph.outputs(node) {
@@ -69,6 +70,7 @@ pub(super) fn add_run(
         to: place,
         receiver: place,
         is_copy: false,
+        is_late_argument,
         is_expensive: place == Place::Host && !graph.op(node).facts().is_cheap(),
         seconds: outline.seconds[number],
         workspace_bytes: outline.workspace_bytes[number],

@@ -299,10 +299,15 @@ impl<'a, O: Observer> Run<'a, O> {
         }
         let program = self.program;
         if let Some(&moved) = program.initial.moved.get(&op) {
-            self.move_variable(op, moved);
+            self.move_variable(op, moved)?;
         }
         for &tensor in program.reads.row(op as usize) {
             self.give_up(tensor);
+        }
+        if entry.is_late_argument {
+            let seconds = self.host_seconds;
+            self.successors(op).iter().for_each(|&next| self.schedule(next, seconds));
+            return Ok(());
         }
         let mut ready = std::mem::take(&mut self.ready);
         for &next in &*self.successors(op) {

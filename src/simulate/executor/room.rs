@@ -12,17 +12,32 @@ use crate::simulate::pool::Chunk;
 use crate::simulate::program::NONE;
 
 impl<O: Observer> Run<'_, O> {
-    /// Gives a variable the memory of what is assigned to it, and its own to that, which is given back when nobody reads it any more.
-    pub(super) fn move_variable(&mut self, op: u32, moved: Moved) {
+    /// Gives a variable the memory of what is assigned to it, and its own to that, which is given back when nobody reads it any more; or
+    /// takes memory for it.
+    pub(super) fn move_variable(&mut self, op: u32, moved: Moved) -> Result<(), OutOfMemory> {
+        if moved.is_taken {
+            let place = Place::Gpu(moved.gpu);
+            let taken = self.allocate(op, place, moved.bytes)?;
+            if let Some(home) = self.gpus[usize::from(moved.gpu)].homes.get_mut(&moved.number) {
+                let before = std::mem::replace(home, taken);
+                self.give_back(place, before, moved.bytes);
+            } else {
+                self.give_back(place, taken, moved.bytes);
+            }
+            return Ok(());
+        }
         let value = self.program.reads.row(op as usize).iter().rev().copied().find(|&value| value != NONE);
-        let Some(buffer) = value.and_then(|value| self.buffers.buffer_of(value)) else { return };
+        let Some(buffer) = value.and_then(|value| self.buffers.buffer_of(value)) else { return Ok(()) };
         let tensor = &self.program.tensors[buffer as usize];
-        let Some(home) = self.gpus[usize::from(moved.gpu)].homes.get_mut(&moved.number) else { return };
+        let Some(home) = self.gpus[usize::from(moved.gpu)].homes.get_mut(&moved.number) else {
+            return Ok(());
+        };
         let held = &mut self.held[buffer as usize];
         let is_own = tensor.place == Place::Gpu(moved.gpu) && tensor.bytes == moved.bytes;
         if is_own && !matches!(held, Held::Nowhere) {
             std::mem::swap(home, held);
         }
+        Ok(())
     }
 
     /// Finds a buffer for each output. Whether nobody reads one of them.
