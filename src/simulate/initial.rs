@@ -342,6 +342,8 @@ impl Observer for Watch<'_> {
 mod tests {
     use super::super::Allocator;
     use super::*;
+    use crate::format::{Model, ReadOptions};
+    use crate::ops::OpRegistry;
 
     /// The free chunks of a pool, but for the last.
     fn holes_with(holes: Holes) -> Vec<u64> {
@@ -364,5 +366,35 @@ mod tests {
         assert_eq!(holes_with(Holes::OfInitializer), [4]);
         assert!(holes_with(Holes::None).is_empty());
         assert_eq!(holes_with(Holes::Small), [1, 1]);
+    }
+
+    /// A sum, which is added to and set back to zero, and another one that only grows.
+    const SUMS: &str = r#"
+        node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+        node { name: "zeros" op: "Const" attr { key: "dtype" value { type: DT_FLOAT } } }
+        node { name: "sum" op: "VarHandleOp" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "shape" value { shape {} } } }
+        node { name: "grows" op: "VarHandleOp" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "shape" value { shape {} } } }
+        node { name: "add" op: "AssignAddVariableOp" input: "sum" input: "x" attr { key: "dtype" value { type: DT_FLOAT } } }
+        node {
+          name: "set_back" op: "AssignVariableOp" input: "sum" input: "zeros" input: "^add"
+          attr { key: "dtype" value { type: DT_FLOAT } }
+        }
+        node { name: "add_to_other" op: "AssignAddVariableOp" input: "grows" input: "x" attr { key: "dtype" value { type: DT_FLOAT } } }
+    "#;
+
+    #[test]
+    fn a_sum_that_is_set_back_takes_memory_when_it_grows_again() {
+        let model = Model::from_bytes("a graph", SUMS.as_bytes().to_vec(), &ReadOptions::default()).unwrap();
+        let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+        let find = |name: &str| graph.node_ids().find(|&node| graph.name(node) == name).unwrap();
+        let home = |number| Moved { gpu: 0, number, bytes: CHUNK_BYTES, is_taken: false };
+        let kept = HashMap::from_iter([(find("sum"), home(1)), (find("grows"), home(2))]);
+        let entry = |node: NodeId| Some(node.index() as u32);
+        let found = moved(&graph, &kept, &Persistent::default(), entry);
+        let mut found: Vec<(u32, u32, bool)> =
+            found.into_iter().map(|(op, moved)| (op, moved.number, moved.is_taken)).collect();
+        found.sort_unstable();
+        let at = |name: &str| find(name).index() as u32;
+        assert_eq!(found, [(at("add"), 1, true), (at("set_back"), 1, false)]);
     }
 }
