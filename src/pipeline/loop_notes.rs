@@ -16,7 +16,6 @@ pub fn loop_notes(outline: &Outline, machine: &Machine, tuning: &Tuning, draft: 
     });
     let mut notes: Vec<String> = kept.collect();
     let gpus = tuning.outcome().map_or(&[][..], |outcome| &outcome.gpus);
-    notes.extend(side_by_side(outline, machine, draft));
     if !notes.is_empty() {
         let ahead = peaks_ahead(outline, machine, draft);
         let most = gpus.iter().zip(ahead).map(|(gpu, ahead)| {
@@ -32,6 +31,7 @@ pub fn loop_notes(outline: &Outline, machine: &Machine, tuning: &Tuning, draft: 
             ));
         }
     }
+    notes.extend(side_by_side(outline, machine, draft));
     if !outline.accumulators_among(&draft.host_ops).is_empty() {
         notes.push(
             "what loops keep goes to the host as soon as the host has time for it; on a host that has none it may take more than predicted"

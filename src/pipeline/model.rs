@@ -213,11 +213,9 @@ impl Model {
         (shapes, sizes): (Shapes, Sizes),
     ) -> Result<Analysis<'a>, Error> {
         let step = self.step(graph, &options.train_ops)?;
-        let mut analysis =
-            Analysis::with_step(graph, step, shapes, sizes).with_iterations(options.iterations.clone());
-        if self.is_function || self.flat.is_some() {
-            analysis = analysis.of_function();
-        }
+        let is_function = self.is_function || self.flat.is_some();
+        let analyse = if is_function { Analysis::of_function } else { Analysis::with_step };
+        let mut analysis = analyse(graph, step, shapes, sizes).with_iterations(options.iterations.clone());
         // What calls a function by its name has no attribute that says so.
         let functions: HashSet<String> =
             self.file.functions()?.into_iter().map(|function| function.signature.name).collect();

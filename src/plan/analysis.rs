@@ -57,6 +57,21 @@ impl<'a> Analysis<'a> {
 
     /// Analyses a graph of which it is known what a step runs.
     pub fn with_step(graph: &'a Graph<'a>, step: Step, shapes: Shapes, sizes: Sizes) -> Analysis<'a> {
+        Analysis::with_effects(graph, step, Effects::of(graph), (shapes, sizes))
+    }
+
+    /// The same of a graph that is a function, which always runs as a whole: nobody fetches a part of it.
+    pub fn of_function(graph: &'a Graph<'a>, step: Step, shapes: Shapes, sizes: Sizes) -> Analysis<'a> {
+        let effects = Effects::of_function(graph, &step);
+        Analysis::with_effects(graph, step, effects, (shapes, sizes))
+    }
+
+    fn with_effects(
+        graph: &'a Graph<'a>,
+        step: Step,
+        effects: Effects,
+        (shapes, sizes): (Shapes, Sizes),
+    ) -> Analysis<'a> {
         let runs_function = |node: &NodeId| step.contains(*node) && graph.op(*node).runs_functions();
         let calls = graph.node_ids().filter(runs_function).collect();
         Analysis {
@@ -67,7 +82,7 @@ impl<'a> Analysis<'a> {
             ref_variables: RefVariables::of(graph),
             levels: Levels::of(graph),
             step,
-            effects: Effects::of(graph),
+            effects,
             shapes,
             sizes,
             iterations: Iterations::default(),
@@ -85,11 +100,6 @@ impl<'a> Analysis<'a> {
     pub fn name_of_run(&self, run: usize) -> String {
         let names: Vec<&str> = self.step.targets(run).iter().map(|&node| self.graph.name(node)).collect();
         names.join(", ")
-    }
-
-    /// The same of a graph that is a function, which always runs as a whole: nobody fetches a part of it.
-    pub fn of_function(self) -> Analysis<'a> {
-        Analysis { effects: Effects::of_function(self.graph, &self.step), ..self }
     }
 
     /// The same where it is known how often loops run.

@@ -3,7 +3,7 @@
 //! TensorFlow begins an iteration as soon as a counter on the host says that there is one, up to as many at once as the loop's
 //! `parallel_iterations`, ten if nobody said otherwise. Most of what an RNN computes waits for the state of the iteration before. But where a loop
 //! goes through parts of a batch and adds up gradients, only the sums wait, and what all parts need is in memory at once: eight parts
-//! took 15 MiB where one at a time takes 6.
+//! took 14.6 MiB where one at a time takes 5.5.
 //!
 //! So a step with such a loop is judged by what it takes if iterations are side by side, unless a plan has the next one wait for the end of this.
 //! Where most of what a loop makes waits for the iteration before, the rest is not counted so: there it was never seen to get far ahead.
@@ -63,9 +63,7 @@ pub(super) fn free_loops(
     for (frame, nodes) in inside {
         let body = Body { graph, flow, frame, nodes: nodes.iter().copied().collect() };
         let gates = body.gates();
-        let Some(&next) = gates.iter().find(|&&gate| runs(gate) || graph.flow(gate).is_some()) else {
-            continue;
-        };
+        let Some(&next) = gates.first() else { continue };
         let times = loops.times(next).min(at_once.get(&frame).copied().unwrap_or(u64::MAX));
         if times < 2 {
             continue;

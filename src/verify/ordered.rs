@@ -16,8 +16,8 @@ use super::step::Steps;
 use crate::dtype::DataType;
 use crate::proto::tensorflow::attr_value::Value;
 
-/// More ops that touch updated variables than this are not followed.
-const MOST_TOUCHING: usize = 1 << 14;
+/// If there are more pairs than this, none is followed.
+const MOST_FOLLOWED: usize = 1 << 14;
 
 /// Marks the ops with an effect for which it is shown. `is_unconditional` tells what stands outside of branches and loops.
 pub(super) fn shown(
@@ -34,7 +34,7 @@ pub(super) fn shown(
     if steps.each.len() != 1 || !of_step().all(|node| is_understood(graph, node)) {
         return shown;
     }
-    let mut variables = Variables::of(graph);
+    let variables = Variables::of(graph);
     let mut touching: BTreeMap<Variable, Vec<NodeId>> = BTreeMap::new();
     for node in of_step().filter(|&node| !is_handed_on(graph, node)) {
         for &tensor in graph.origins(node) {
@@ -148,7 +148,7 @@ impl Variables {
     }
 
     /// The variable of a handle; none if it is not clear.
-    fn find(&mut self, graph: &Graph<'_>, outputs: &mut Outputs, mut handle: Tensor) -> Option<Variable> {
+    fn find(&self, graph: &Graph<'_>, outputs: &mut Outputs, mut handle: Tensor) -> Option<Variable> {
         while is_handed_on(graph, handle.node) {
             handle = *graph.origins(handle.node).first()?;
         }
@@ -190,15 +190,14 @@ fn not_shown(graph: &Graph<'_>, order: &[NodeId], mut pairs: Vec<Pair>) -> Vec<V
         in_both || graph.data(pair.second).iter().any(|tensor| tensor.node == pair.first)
     };
     pairs.retain(|pair| !is_next(pair));
+    if pairs.len() > MOST_FOLLOWED {
+        return pairs.into_iter().map(|pair| pair.variable).collect();
+    }
     pairs.sort_unstable_by_key(|pair| pair.first);
     let mut reach = Reach { graph, order, before: vec![0; order.len()], after: vec![0; order.len()] };
     let mut found = Vec::new();
     let mut open: &[Pair] = &pairs;
     while let Some(first) = open.first() {
-        if found.len() + pairs.len() > MOST_TOUCHING {
-            found.extend(open.iter().map(|pair| pair.variable));
-            break;
-        }
         let mut batch = vec![first.first];
         let is_of_batch = |pair: &&Pair| {
             if batch.last() != Some(&pair.first) {
