@@ -33,6 +33,10 @@ pub(super) struct Convolution {
     pub groups: f64,
     /// Whether the window is 3x3 without gaps and moves by one, so that Winograd's algorithm can take it.
     pub suits_winograd: bool,
+    /// Which of the three products it is.
+    pub pass: Pass,
+    /// Whether the channels of images lie side by side.
+    pub has_channels_last: bool,
 }
 
 impl Convolution {
@@ -46,9 +50,8 @@ impl Convolution {
         let (image, filter) = (operands.shape(image)?, operands.shape(filter)?);
         let feature_map = operands.shape(feature_map)?;
         let [window @ .., channels_in, all_channels_out] = filter else { return None };
-        let channels_first =
-            operands.attrs().string("data_format").is_some_and(|format| format.starts_with(b"NC"));
-        let image_channels = if channels_first { *image.get(1)? } else { *image.last()? } as f64;
+        let has_channels_last = operands.has_channels_last();
+        let image_channels = if has_channels_last { *image.last()? } else { *image.get(1)? } as f64;
         let channels_in = (*channels_in as f64).max(1.0);
         let groups = (image_channels / channels_in).max(1.0);
         Some(Convolution {
@@ -64,12 +67,20 @@ impl Convolution {
             suits_winograd: *window == [3, 3]
                 && all_ones(operands, "strides")
                 && all_ones(operands, "dilations"),
+            pass,
+            has_channels_last,
         })
     }
 
     /// Multiplications and additions, two for each pair of a weight and a value of the feature map.
     pub fn flops(&self) -> f64 {
         2.0 * self.feature_map * self.window * self.channels_in
+    }
+
+    /// Whether it is a product of matrices: each position of the feature map sees one of the image, and each of the image is seen.
+    pub fn is_product(&self) -> bool {
+        let positions = self.image / (self.channels_in * self.groups);
+        self.window <= 1.0 && positions == self.feature_map / (self.channels_out * self.groups)
     }
 
     /// The weights of the filter.

@@ -11,8 +11,10 @@ const WHAT: &str = "profile as lms-train --profile writes it";
 
 /// What the ops of a step took, as `lms-train --profile` recorded it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct MeasuredTimes {
+pub struct MeasuredOps {
     seconds: HashMap<String, f64>,
+    /// The most of each node's runs, of nodes that ran on a GPU that tells.
+    scratch_bytes: HashMap<String, u64>,
 }
 
 /// The parts of the file that times come from. What else it says is for people.
@@ -26,6 +28,8 @@ struct Row {
     name: String,
     device: String,
     duration_us: f64,
+    /// None in files of before.
+    scratch_bytes: Option<u64>,
 }
 
 /// What the rows of one op come to.
@@ -37,7 +41,7 @@ struct Sum {
     kernel_microseconds: f64,
 }
 
-impl MeasuredTimes {
+impl MeasuredOps {
     /// Reads what `lms-train --profile` wrote. `name` is how errors call the file.
     ///
     /// On a real GPU the rows of a device are what the host took to launch its ops, and those of its `stream:all` what
@@ -47,10 +51,11 @@ impl MeasuredTimes {
     /// # Errors
     ///
     /// If it is not such a file.
-    pub fn from_json(name: &str, json: &[u8]) -> Result<MeasuredTimes, CostFileError> {
+    pub fn from_json(name: &str, json: &[u8]) -> Result<MeasuredOps, CostFileError> {
         let profile: Profile = file::read(name, WHAT, json)?;
         let mut sums: HashMap<&str, Sum> = HashMap::new();
         let mut has_streams = false;
+        let mut scratch_bytes: HashMap<String, u64> = HashMap::new();
         for row in &profile.ops {
             if row.duration_us < 0.0 {
                 return Err(CostFileError::Duration {
@@ -69,18 +74,32 @@ impl MeasuredTimes {
                 let sum = sums.entry(node).or_default();
                 sum.runs += 1;
                 sum.host_microseconds += row.duration_us;
+                if let Some(bytes) = row.scratch_bytes.filter(|_| device.contains("gpu")) {
+                    let most = scratch_bytes.entry(node.to_string()).or_default();
+                    *most = bytes.max(*most);
+                }
             }
         }
         let seconds = sums.into_iter().map(|(node, sum)| {
             let total = if has_streams { sum.kernel_microseconds } else { sum.host_microseconds };
             (node.to_string(), total / f64::from(sum.runs.max(1)) * 1e-6)
         });
-        Ok(MeasuredTimes { seconds: seconds.collect() })
+        let seconds = seconds.collect();
+        // The software GPU's kernels take theirs of the host.
+        if !has_streams {
+            scratch_bytes.clear();
+        }
+        Ok(MeasuredOps { seconds, scratch_bytes })
     }
 
     /// What one run of a node took, if it ran.
     pub fn seconds(&self, node_name: &str) -> Option<f64> {
         self.seconds.get(node_name).copied()
+    }
+
+    /// The most that a run of a node took of a GPU's memory beside its outputs, if that was recorded.
+    pub fn scratch_bytes(&self, node_name: &str) -> Option<u64> {
+        self.scratch_bytes.get(node_name).copied()
     }
 
     /// How many nodes ran.
@@ -98,7 +117,7 @@ impl MeasuredTimes {
 mod tests {
     use super::*;
 
-    fn read(ops: &[(&str, &str, f64)]) -> Result<MeasuredTimes, CostFileError> {
+    fn read(ops: &[(&str, &str, f64)]) -> Result<MeasuredOps, CostFileError> {
         let ops: Vec<_> = ops
             .iter()
             .map(|&(name, device, duration)| {
@@ -106,7 +125,7 @@ mod tests {
             })
             .collect();
         let file = serde_json::json!({"schema": 1, "model": "m", "ops": ops});
-        MeasuredTimes::from_json("p.json", file.to_string().as_bytes())
+        MeasuredOps::from_json("p.json", file.to_string().as_bytes())
     }
 
     #[test]
@@ -137,8 +156,8 @@ mod tests {
     #[test]
     fn what_is_no_profile_is_refused() {
         assert!(read(&[("a", "d", -1.0)]).unwrap_err().to_string().contains("op \"a\" took -1 µs"));
-        let error = MeasuredTimes::from_json("p.json", br#"{"schema": 3, "ops": []}"#).unwrap_err();
+        let error = MeasuredOps::from_json("p.json", br#"{"schema": 3, "ops": []}"#).unwrap_err();
         assert_eq!(error.to_string(), r#"p.json: field "schema" is 3, expected 1"#);
-        assert!(MeasuredTimes::from_json("p.json", b"{}").is_err());
+        assert!(MeasuredOps::from_json("p.json", b"{}").is_err());
     }
 }

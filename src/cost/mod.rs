@@ -2,7 +2,7 @@
 //!
 //! What sort of work an op is, its facts say (`ops::WorkKind`); the shapes around a node say how much arithmetic and how many bytes one
 //! run of it is (`work`); and a [`DeviceProfile`] says how long that takes, whichever is slowest of arithmetic, memory and
-//! launching (`roofline`). Where a step was measured ([`MeasuredTimes`]), what was measured counts instead.
+//! launching (`roofline`). Where a step was measured ([`MeasuredOps`]), what was measured counts instead.
 //!
 //! `docs/cost-model.md` has the formulas, where the figures come from, and how near they are.
 
@@ -22,7 +22,7 @@ mod workspace;
 mod tests;
 
 pub use file::CostFileError;
-pub use measured::MeasuredTimes;
+pub use measured::MeasuredOps;
 pub use profile::DeviceProfile;
 
 use crate::graph::{Graph, NodeId};
@@ -62,7 +62,7 @@ impl Costs {
         shapes: &Shapes,
         sizes: &Sizes,
         profile: &DeviceProfile,
-        measured: Option<&MeasuredTimes>,
+        measured: Option<&MeasuredOps>,
     ) -> Costs {
         let mut costs = Costs {
             seconds: vec![0.0; graph.len()],
@@ -75,10 +75,11 @@ impl Costs {
             let kind = graph.op(node).facts().work();
             let is_free = kind == WorkKind::Free || sizes.handed_on(graph, node).is_some();
             if !is_free && !host::runs_on_host(graph, node) {
-                match Work::of(kind, &Operands { graph, shapes, sizes, node }) {
+                let operands = Operands { graph, shapes, sizes, node };
+                match Work::of(kind, &operands) {
                     Some(work) => {
-                        costs.seconds[index] = roofline::seconds(&work, profile);
-                        costs.workspace_bytes[index] = workspace::bytes(&work, profile);
+                        costs.seconds[index] = roofline::seconds(&work, &operands, profile);
+                        costs.workspace_bytes[index] = workspace::bytes(&work, &operands, profile);
                         costs.flops[index] = work.flops;
                         costs.sources[index] = CostSource::Estimated;
                     }
@@ -91,6 +92,11 @@ impl Costs {
             if let Some(seconds) = measured.and_then(|times| times.seconds(graph.name(node))) {
                 costs.seconds[index] = seconds;
                 costs.sources[index] = CostSource::Measured;
+            }
+            if let Some(bytes) = measured.and_then(|ops| ops.scratch_bytes(graph.name(node))) {
+                // What was measured is what TensorFlow's allocator gave, which may be more than was asked for.
+                let asked_for = graph.op(node).facts().scratch().map(|_| costs.workspace_bytes[index]);
+                costs.workspace_bytes[index] = bytes.min(asked_for.unwrap_or(u64::MAX));
             }
         }
         costs

@@ -24,6 +24,11 @@ impl<'a> Operands<'a> {
         self.attrs().attr(attr) == Some(Attr::Bool(true))
     }
 
+    /// Whether the channels of images are their last dimension, as they are if the node does not say.
+    pub fn has_channels_last(&self) -> bool {
+        !self.attrs().string("data_format").is_some_and(|format| format.starts_with(b"NC"))
+    }
+
     pub fn input(&self, index: usize) -> Option<TensorId> {
         self.graph.data_inputs(self.node).get(index).copied()
     }

@@ -1,5 +1,6 @@
 //! What a GPU and its link can do.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
@@ -52,10 +53,20 @@ pub struct DeviceProfile {
     pub link_latency_seconds: f64,
     /// How many GPUs share one link, and so its rates when all of them copy.
     pub gpus_per_link: u32,
-    /// The most scratch memory that a convolution takes; 0 if scratch is not device memory.
+    /// The most scratch memory that a convolution takes without matrix units; 0 if scratch is not device memory, whatever the op.
     pub workspace_bytes: u64,
     /// Whether kernels run in the thread that launches them, so that the host never runs ahead of the device.
     pub synchronous_kernels: bool,
+    /// The bytes per second that TensorFlow's kernels of some ops move, where that was measured and is less than the memory's rate.
+    /// An op's bytes are counted as for others, whatever its kernel moves. Those of batch norm are for channels that lie last.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kernel_bytes_per_second: BTreeMap<String, f64>,
+    /// The same of ops that pair each value with one of several, such as sums of a matrix and a vector; none: as others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broadcast_bytes_per_second: Option<f64>,
+    /// The rate of arithmetic of TensorFlow's kernels of some ops, in operations per second, where that was measured.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kernel_flops_per_second: BTreeMap<String, f64>,
 }
 
 impl DeviceProfile {
@@ -100,6 +111,11 @@ impl DeviceProfile {
         }
     }
 
+    /// Whether TensorFlow has matrix units multiply values of this type.
+    pub fn has_matrix_units_for(&self, dtype: DataType) -> bool {
+        dtype != DataType::DOUBLE && self.winograd_gain <= 1.0 && !self.synchronous_kernels
+    }
+
     fn validate(&self, name: &str) -> Result<(), CostFileError> {
         let error = |field, value, expected| {
             Err(CostFileError::Field { name: name.to_string(), field, value, expected })
@@ -120,6 +136,18 @@ impl DeviceProfile {
         for (field, value) in positive {
             if !(value > 0.0 && value.is_finite()) {
                 return error(field, value, "a positive number");
+            }
+        }
+        let measured = [
+            ("kernel_bytes_per_second", &self.kernel_bytes_per_second),
+            ("kernel_flops_per_second", &self.kernel_flops_per_second),
+        ];
+        let broadcast = self.broadcast_bytes_per_second.map(|rate| ("broadcast_bytes_per_second", rate));
+        let rates =
+            measured.into_iter().flat_map(|(field, rates)| rates.values().map(move |&rate| (field, rate)));
+        for (field, rate) in rates.chain(broadcast) {
+            if !(rate > 0.0 && rate.is_finite()) {
+                return error(field, rate, "positive numbers");
             }
         }
         let parts =

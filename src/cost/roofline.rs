@@ -1,25 +1,67 @@
 //! How long work takes on a device.
 
 use super::convolution::Convolution;
+use super::operands::{Operands, volume};
 use super::profile::DeviceProfile;
 use super::work::{Arithmetic, Sides, Work};
+use super::workspace;
 use crate::dtype::DataType;
-use crate::ops::Pass;
+use crate::ops::{Pass, ScratchRule, ShapeRule};
 
 /// The part of the compute rate that convolutions in three dimensions reach, of what they reach in two. Chosen so that a
 /// published training of a 3D U-Net comes out.
 const VOLUME_EFFICIENCY: f64 = 0.65;
 
 /// The seconds that work takes: whatever is slowest of arithmetic, memory, and launching.
-pub(super) fn seconds(work: &Work, profile: &DeviceProfile) -> f64 {
-    let memory = work.bytes / (profile.memory_bytes_per_second * profile.memory_efficiency);
+pub(super) fn seconds(work: &Work, operands: &Operands, profile: &DeviceProfile) -> f64 {
+    let kernel = KernelRates::of(operands, profile);
+    let rate = profile.memory_bytes_per_second * profile.memory_efficiency;
+    let memory = work.bytes / kernel.bytes_per_second.map_or(rate, |measured| measured.min(rate));
     let arithmetic = match work.arithmetic {
+        _ if kernel.flops_per_second.is_some() => {
+            work.flops / kernel.flops_per_second.unwrap_or(f64::INFINITY)
+        }
+        // Whose bytes were timed, arithmetic and all.
+        Arithmetic::Depthwise(_) if kernel.bytes_per_second.is_some() => 0.0,
         Arithmetic::None => 0.0,
         Arithmetic::Matrix { dtype, sides } => work.flops / matrix_rate(dtype, sides, profile),
         Arithmetic::Convolution(convolution) => work.flops / convolution_rate(&convolution, profile),
         Arithmetic::Depthwise(pass) => work.flops / depthwise_rate(pass, profile),
     };
     memory.max(arithmetic).max(work.kernels * profile.launch_seconds)
+}
+
+/// What was measured of an op's kernel.
+struct KernelRates {
+    bytes_per_second: Option<f64>,
+    flops_per_second: Option<f64>,
+}
+
+impl KernelRates {
+    fn of(operands: &Operands, profile: &DeviceProfile) -> KernelRates {
+        let op = operands.graph.op(operands.node);
+        let is_as_measured = match op.facts().scratch() {
+            Some(ScratchRule::InOtherOrder { .. }) => workspace::trains_with_channels_last(operands),
+            _ => true,
+        };
+        let measured = profile.kernel_bytes_per_second.get(op.name()).copied().filter(|_| is_as_measured);
+        let broadcast = || profile.broadcast_bytes_per_second.filter(|_| broadcasts(operands));
+        KernelRates {
+            bytes_per_second: measured.or_else(broadcast),
+            flops_per_second: profile.kernel_flops_per_second.get(op.name()).copied(),
+        }
+    }
+}
+
+/// Whether values of an input are each paired with several of another. One value alone is not: it goes to the kernel as a number.
+fn broadcasts(operands: &Operands) -> bool {
+    if operands.graph.op(operands.node).facts().shape() != Some(ShapeRule::Broadcast) {
+        return false;
+    }
+    let Some(output) = operands.shape(operands.output(0)) else { return false };
+    let inputs =
+        operands.graph.data_inputs(operands.node).iter().filter_map(|&input| operands.shape(Some(input)));
+    inputs.map(volume).any(|values| values > 1.0 && values < volume(output))
 }
 
 fn matrix_rate(dtype: DataType, sides: Sides, profile: &DeviceProfile) -> f64 {

@@ -67,7 +67,7 @@ impl Nodes {
     }
 
     /// What the last node costs.
-    fn last(&self, profile: &DeviceProfile, measured: Option<&MeasuredTimes>) -> Last {
+    fn last(&self, profile: &DeviceProfile, measured: Option<&MeasuredOps>) -> Last {
         let graph_def = GraphDef { node: self.nodes.clone(), ..GraphDef::default() };
         let model =
             Model::from_bytes("test", graph_def.encode_to_vec(), &ReadOptions::default()).expect("a model");
@@ -295,7 +295,7 @@ fn an_unknown_size_leaves_the_least_time() {
 
 #[test]
 fn what_was_measured_counts() {
-    let times = MeasuredTimes::from_json(
+    let times = MeasuredOps::from_json(
         "p.json",
         br#"{"schema": 1, "model": "m", "ops": [{"name": "r", "device": "GPU", "start_us": 0, "duration_us": 42, "output_bytes": []}]}"#,
     )
@@ -321,6 +321,89 @@ fn scratch_is_bounded_and_none_on_the_software_gpu() {
     assert_eq!(conv(4096).last(v100(), None).workspace_bytes, v100().workspace_bytes);
     let soft = DeviceProfile::built_in("soft").expect("a built-in profile");
     assert_eq!(conv(32).last(soft, None).workspace_bytes, 0);
+}
+
+#[test]
+fn scratch_on_matrix_units_is_what_an_h200_took() {
+    let h200 = DeviceProfile::built_in("h200").expect("a built-in profile");
+    let conv = |op: &str, shapes: [&[i64]; 3], output: &[i64]| {
+        let mut nodes = Nodes::given(FLOAT, &shapes);
+        nodes.add("c", op, &["in0", "in1", "in2"][..if op == "Conv2D" { 2 } else { 3 }], &[output]);
+        nodes.last(h200, None).workspace_bytes
+    };
+    let value = |count: i64| (count * 4) as u64;
+    // Of ResNet50 at 2000²: `conv2_block1_2_conv`, whose three took 0.14, 61.18 and 2.11 MiB.
+    let (image, filter): (&[i64], &[i64]) = (&[1, 500, 500, 64], &[3, 3, 64, 64]);
+    assert_eq!(conv("Conv2D", [image, filter, &[]], image), value(9 * 64 * 64));
+    assert_eq!(
+        conv("Conv2DBackpropInput", [SIZES, filter, image], image),
+        value(500 * 500 * 64 + 9 * 64 * 64)
+    );
+    // DeepLabv3+'s first, of three channels, took 64.76 MiB for the image with a fourth.
+    let took = conv("Conv2D", [&[16, 515, 515, 3], &[3, 3, 3, 32], &[]], &[16, 257, 257, 32]);
+    assert_eq!(took, value(16 * 515 * 515 * 4 + 27 * 32));
+    // A product of matrices.
+    assert_eq!(conv("Conv2D", [image, &[1, 1, 64, 256], &[]], &[1, 500, 500, 256]), 0);
+}
+
+#[test]
+fn batch_norm_and_softmax_take_copies() {
+    let h200 = DeviceProfile::built_in("h200").expect("a built-in profile");
+    let soft = DeviceProfile::built_in("soft").expect("a built-in profile");
+    let image: &[i64] = &[2, 8, 8, 16];
+    let norm = |format: &str, trains: bool| {
+        let mut nodes = Nodes::given(FLOAT, &[image, &[16], &[16], &[16], &[16]]);
+        let inputs = ["in0", "in1", "in2", "in3", "in4"];
+        nodes.add("n", "FusedBatchNormV3", &inputs, &[image, &[16], &[16], &[16], &[16], &[]]);
+        nodes
+            .attr("U", Value::Type(FLOAT))
+            .strings("data_format", format)
+            .attr("is_training", Value::B(trains));
+        (nodes.last(h200, None).workspace_bytes, nodes.last(soft, None).workspace_bytes)
+    };
+    let bytes = 2 * 8 * 8 * 16 * 4;
+    assert_eq!(norm("NHWC", true), (2 * bytes, 0));
+    assert_eq!(norm("NHWC", false), (0, 0));
+    assert_eq!(norm("NCHW", true), (0, 0));
+    for (dtype, bytes_of_a_value) in [(FLOAT, 8), (HALF, 6)] {
+        let mut nodes = Nodes::given(dtype, &[&[5, 7]]);
+        nodes.add("s", "Softmax", &["in0"], &[&[5, 7]]);
+        assert_eq!(nodes.last(h200, None).workspace_bytes, 35 * bytes_of_a_value);
+    }
+}
+
+#[test]
+fn kernels_that_were_timed_take_what_they_took() {
+    let h200 = DeviceProfile::built_in("h200").expect("a built-in profile");
+    let seconds = |op: &str, shapes: &[&[i64]]| {
+        let mut nodes = Nodes::given(FLOAT, shapes);
+        nodes.add("o", op, &["in0", "in1"][..shapes.len()], &[shapes[0]]);
+        nodes.last(h200, None).seconds
+    };
+    let (matrix, vector): (&[i64], &[i64]) = (&[4096, 4096], &[4096]);
+    let bytes = f64::from(4096 * 4096 * 4);
+    assert_eq!(seconds("Softmax", &[matrix]), 4.0 * bytes / h200.kernel_bytes_per_second["Softmax"]);
+    let broadcast = h200.broadcast_bytes_per_second.expect("it was measured");
+    assert_eq!(seconds("AddV2", &[matrix, vector]), (2.0 * bytes + 4096.0 * 4.0) / broadcast);
+    let rate = h200.memory_bytes_per_second * h200.memory_efficiency;
+    assert_eq!(seconds("AddV2", &[matrix, matrix]), 3.0 * bytes / rate);
+    assert_eq!(seconds("Mul", &[matrix, &[]]), (2.0 * bytes + 4.0) / rate);
+}
+
+#[test]
+fn scratch_that_was_measured_counts() {
+    let profile = |device: &str| {
+        let row = |device: &str| serde_json::json!({"name": "c", "device": device, "start_us": 0, "duration_us": 1, "output_bytes": [], "scratch_bytes": 99});
+        let ops = [row("/device:GPU:0"), row(device)];
+        let file = serde_json::json!({"schema": 1, "model": "m", "ops": ops}).to_string();
+        MeasuredOps::from_json("p.json", file.as_bytes()).expect("a profile")
+    };
+    let mut nodes = Nodes::given(FLOAT, &[&[1, 32, 32, 64], &[3, 3, 64, 64]]);
+    nodes.add("c", "Conv2D", &["in0", "in1"], &[&[1, 32, 32, 64]]);
+    let estimated = nodes.last(v100(), None).workspace_bytes;
+    assert_eq!(nodes.last(v100(), Some(&profile("/device:GPU:0/stream:all"))).workspace_bytes, 99);
+    // The software GPU has no streams.
+    assert_eq!(nodes.last(v100(), Some(&profile("/device:CPU:0"))).workspace_bytes, estimated);
 }
 
 #[test]

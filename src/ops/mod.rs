@@ -35,7 +35,7 @@ mod tests;
 
 pub use attr::{Attr, AttrLookup};
 pub use error::OpError;
-pub use facts::{Fact, Facts, Flow, Pass, ShapeRule, Traffic, WorkKind};
+pub use facts::{Fact, Facts, Flow, Pass, ScratchRule, ShapeRule, Traffic, WorkKind};
 pub use kernels::GpuKernel;
 pub use op_info::{MAX_PORTS, OpInfo, Port};
 pub use registry::{OpId, OpRegistry};

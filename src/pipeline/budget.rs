@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::Error;
-use crate::cost::{DeviceProfile, MeasuredTimes};
+use crate::cost::{DeviceProfile, MeasuredOps};
 use crate::graph::Device;
 use crate::plan::Analysis;
 use crate::plan::tflms::Parameters;
@@ -34,7 +34,7 @@ pub struct Budget {
     /// What the GPUs can do.
     pub profile: DeviceProfile,
     /// Times of ops that were measured, which count before the profile's; with the name of their file.
-    pub op_times: Option<(String, MeasuredTimes)>,
+    pub op_times: Option<(String, MeasuredOps)>,
     /// Who looks for the plan.
     pub strategy: StrategyChoice,
     /// What the strategy `planned` may do, and for how long it improves plans.
@@ -176,10 +176,10 @@ pub fn profile(name: &str) -> Result<DeviceProfile, Error> {
 /// # Errors
 ///
 /// If it cannot be read.
-pub fn measured_times(path: &Path) -> Result<(String, MeasuredTimes), Error> {
+pub fn measured_times(path: &Path) -> Result<(String, MeasuredOps), Error> {
     let name = path.display().to_string();
     let json = fs::read(path).map_err(|source| Error::Read { name: name.clone(), source })?;
-    let times = MeasuredTimes::from_json(&name, &json)?;
+    let times = MeasuredOps::from_json(&name, &json)?;
     Ok((name, times))
 }
 

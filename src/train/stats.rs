@@ -54,6 +54,11 @@ impl Intervals {
         self.0.iter().map(|(start, end)| end - start).sum()
     }
 
+    /// When either was busy.
+    pub fn or(&self, other: &Intervals) -> Intervals {
+        Intervals::union(self.0.iter().chain(&other.0).copied())
+    }
+
     /// How long both were busy.
     pub fn overlap(&self, other: &Intervals) -> i64 {
         let (mut mine, mut theirs, mut total) = (0, 0, 0);
@@ -82,5 +87,6 @@ mod tests {
         let a = Intervals::union([(0, 10), (5, 12), (20, 30)]);
         let b = Intervals::union([(8, 22), (29, 40)]);
         assert_eq!((a.total(), b.total(), a.overlap(&b), b.overlap(&a)), (22, 25, 7, 7));
+        assert_eq!(a.or(&b), Intervals::union([(0, 40)]));
     }
 }

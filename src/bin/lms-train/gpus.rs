@@ -24,9 +24,9 @@ pub struct Busy {
     /// In which anything was copied.
     pub copies: f64,
     pub both: f64,
-    /// In which something was copied out, and in; none where only both together are known.
-    pub copies_out: Option<f64>,
-    pub copies_in: Option<f64>,
+    /// In which something was copied out, and in.
+    pub copies_out: f64,
+    pub copies_in: f64,
 }
 
 /// One GPU's part in a step.
@@ -82,8 +82,8 @@ impl Busy {
             kernels: seconds(|counted| counted.kernel_busy_ns),
             copies: seconds(|counted| counted.copy_busy_ns),
             both: seconds(|counted| counted.overlap_ns),
-            copies_out: Some(seconds(|counted| counted.copies_out.busy_ns)),
-            copies_in: Some(seconds(|counted| counted.copies_in.busy_ns)),
+            copies_out: seconds(|counted| counted.copies_out.busy_ns),
+            copies_in: seconds(|counted| counted.copies_in.busy_ns),
         }
     }
 
@@ -95,8 +95,8 @@ impl Busy {
             kernels: mean(|busy| busy.kernels),
             copies: mean(|busy| busy.copies),
             both: mean(|busy| busy.both),
-            copies_out: Some(mean(|busy| busy.copies_out.unwrap_or_default())),
-            copies_in: Some(mean(|busy| busy.copies_in.unwrap_or_default())),
+            copies_out: mean(|busy| busy.copies_out),
+            copies_in: mean(|busy| busy.copies_in),
         };
         (!gpus.is_empty()).then(busy)
     }

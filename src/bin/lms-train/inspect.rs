@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 
 use serde::{Deserialize, Serialize};
 use tf_lms::chart::{ChartError, Timeline};
-use tf_lms::proto::tensorflow::{NodeExecStats, RunMetadata, StepStats};
+use tf_lms::proto::tensorflow::{AllocatorMemoryUsed, NodeExecStats, RunMetadata, StepStats};
 use tf_lms::train::Intervals;
 
 use crate::job::SWAP_IN;
@@ -21,7 +21,7 @@ pub fn kept(metadata: &RunMetadata, swap_ins: &[String]) -> usize {
     swap_ins.iter().filter(|name| ran.contains(name.as_str())).count()
 }
 
-/// The most memory that TensorFlow saw in use on a GPU, or on any: a sample at each op, so a lower bound.
+/// The most memory that TensorFlow saw in use on a GPU, or on any: a sample at each op.
 pub fn sampled_peak(metadata: &RunMetadata, gpu: Option<usize>) -> Option<u64> {
     let devices = metadata.step_stats.iter().flat_map(|stats| &stats.dev_stats);
     let is_wanted = |device: &str| match gpu {
@@ -29,11 +29,20 @@ pub fn sampled_peak(metadata: &RunMetadata, gpu: Option<usize>) -> Option<u64> {
         None => device.contains("GPU"),
     };
     let gpus = devices.filter(|device| is_wanted(&device.device));
-    let memory = gpus.flat_map(|device| &device.node_stats).flat_map(|node| &node.memory);
-    let gpu = memory.filter(|memory| !memory.allocator_name.to_lowercase().contains("cpu"));
-    gpu.filter_map(|memory| u64::try_from(memory.allocator_bytes_in_use).ok())
-        .max()
-        .filter(|&bytes| bytes > 0)
+    let memory = gpus.flat_map(|device| &device.node_stats).flat_map(gpu_memory);
+    let in_use = memory.map(|memory| memory.allocator_bytes_in_use + scratch_bytes(memory));
+    in_use.max().and_then(|bytes| u64::try_from(bytes).ok()).filter(|&bytes| bytes > 0)
+}
+
+/// What an op took of GPUs' memory.
+fn gpu_memory(node: &NodeExecStats) -> impl Iterator<Item = &AllocatorMemoryUsed> {
+    node.memory.iter().filter(|memory| !memory.allocator_name.to_lowercase().contains("cpu"))
+}
+
+/// What an op took while it was launched and gave back by the end of it, such as the workspace of a convolution: what is in use is sampled
+/// after that.
+fn scratch_bytes(memory: &AllocatorMemoryUsed) -> i64 {
+    (memory.peak_bytes - memory.live_bytes).max(0)
 }
 
 /// What one op took. One row of `--profile`.
@@ -47,6 +56,8 @@ struct OpProfile<'a> {
     duration_us: f64,
     /// The bytes of each output.
     output_bytes: Vec<i64>,
+    /// The bytes of a GPU's memory that it took beside its outputs, and gave back.
+    scratch_bytes: i64,
 }
 
 /// `--profile`: see `docs/lms-train.md`.
@@ -73,6 +84,7 @@ impl<'a> Profile<'a> {
                 start_us: node.all_start_micros - zero,
                 duration_us: nanos(node) as f64 / 1000.0,
                 output_bytes: node.output.iter().map(output_bytes).collect(),
+                scratch_bytes: gpu_memory(node).map(scratch_bytes).sum(),
             })
             .collect();
         ops.sort_by(|a, b| (a.start_us, a.name, a.device).cmp(&(b.start_us, b.name, b.device)));
@@ -93,17 +105,48 @@ fn nanos(node: &NodeExecStats) -> i64 {
     }
 }
 
-/// When kernels and when copies ran, in microseconds, from a real GPU's streams.
-pub fn busy(stats: &StepStats) -> (Intervals, Intervals) {
-    let of = |wanted: fn(&str) -> bool| {
-        let devices = stats.dev_stats.iter().filter(|device| wanted(&device.device.to_lowercase()));
-        let nodes = devices.flat_map(|device| &device.node_stats);
-        Intervals::union(nodes.map(|node| {
+/// What a real GPU did in a step, as CUPTI recorded it. Times are in microseconds.
+#[derive(Debug, Default, PartialEq)]
+pub struct Recorded {
+    pub kernels: Intervals,
+    pub copies_out: Intervals,
+    pub copies_in: Intervals,
+    pub bytes_out: u64,
+    pub bytes_in: u64,
+}
+
+impl Recorded {
+    /// None if no kernel of a GPU was recorded. Copies within the GPU are none of these.
+    ///
+    /// TensorFlow labels a copy with its direction and CUPTI's details: `MemcpyD2H kind_src:device kind_dst:pinned size:4096 dest:0 …`.
+    pub fn of(stats: &StepStats) -> Option<Recorded> {
+        let rows = |wanted: &'static str| {
+            let devices = stats.dev_stats.iter().filter(move |device| device.device.ends_with(wanted));
+            devices.flat_map(|device| &device.node_stats)
+        };
+        let microseconds = |node: &NodeExecStats| {
             let start = node.all_start_micros + node.op_start_rel_micros;
             (start, start + (nanos(node) / 1000).max(1))
-        }))
-    };
-    (of(|device| device.contains("stream:all")), of(|device| device.contains("memcpy")))
+        };
+        let copies = |direction: &'static str| {
+            rows("/memcpy").filter(move |node| node.timeline_label.starts_with(direction))
+        };
+        let bytes = |direction| copies(direction).filter_map(|node| copied_bytes(&node.timeline_label)).sum();
+        let when = |direction| Intervals::union(copies(direction).map(microseconds));
+        let recorded = Recorded {
+            kernels: Intervals::union(rows("/stream:all").map(microseconds)),
+            copies_out: when("MemcpyD2H"),
+            copies_in: when("MemcpyH2D"),
+            bytes_out: bytes("MemcpyD2H"),
+            bytes_in: bytes("MemcpyH2D"),
+        };
+        (recorded.kernels.total() > 0).then_some(recorded)
+    }
+}
+
+/// The bytes that a copy moved, by its label.
+fn copied_bytes(label: &str) -> Option<u64> {
+    label.split(' ').find_map(|detail| detail.strip_prefix("size:"))?.parse().ok()
 }
 
 /// What a worker's reduces took in a step.
@@ -204,6 +247,33 @@ mod tests {
             op_end_rel_micros: 3 + end - start,
             ..NodeExecStats::default()
         }
+    }
+
+    #[test]
+    fn what_a_gpu_copied_is_in_the_labels_of_its_copies() {
+        let device = |device: &str, node_stats| DeviceStepStats {
+            device: device.to_string(),
+            node_stats,
+            ..DeviceStepStats::default()
+        };
+        let copy = |direction: &str, bytes: u64, when| {
+            let label = format!("{direction} kind_src:device kind_dst:pinned size:{bytes} dest:0 async:1");
+            ran(&label, when)
+        };
+        let copies = vec![
+            copy("MemcpyD2H", 4096, (0, 10)),
+            copy("MemcpyD2H", 4, (20, 30)),
+            copy("MemcpyH2D", 1000, (5, 10)),
+            copy("MemcpyD2D", 77, (0, 50)),
+        ];
+        let kernels = device("/device:GPU:0/stream:all", vec![ran("sgemm regs:8", (0, 40))]);
+        let twice = device("/device:GPU:0/stream:14<MemcpyD2H>", copies[..2].to_vec());
+        let memcpy = device("/device:GPU:0/memcpy", copies);
+        let recorded = Recorded::of(&StepStats { dev_stats: vec![memcpy.clone(), kernels, twice] }).unwrap();
+        assert_eq!((recorded.bytes_out, recorded.bytes_in), (4100, 1000));
+        let times = [&recorded.kernels, &recorded.copies_out, &recorded.copies_in].map(Intervals::total);
+        assert_eq!(times, [40, 20, 5]);
+        assert_eq!(Recorded::of(&StepStats { dev_stats: vec![memcpy] }), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tf_lms::train::{Counters, GrapplerMemory, HostMemory, Percentiles, examples,
 
 use crate::args::Args;
 use crate::gpus::{Busy, Gpu, Traffic};
-use crate::inspect::{self, Reducing};
+use crate::inspect::{self, Recorded, Reducing};
 use crate::job::{Job, Planned, Reduced};
 use crate::run::Trained;
 
@@ -114,6 +114,7 @@ impl Report {
         let totals = trained.total.as_deref().unwrap_or_default();
         let exact = totals.iter().map(|total| total.peak_bytes).max().filter(|_| args.is_exact());
         let sampled = metadata.and_then(|metadata| inspect::sampled_peak(metadata, None));
+        let recorded = metadata.and_then(|metadata| Recorded::of(metadata.step_stats.as_ref()?));
         Report {
             schema: SCHEMA,
             model: job.name.clone(),
@@ -138,7 +139,7 @@ impl Report {
                 peak_is: exact.map(|_| "exact").or(sampled.map(|_| "sampled")),
                 host: HostMemory::now().map(|now| Host::of(trained, now)),
             },
-            traffic: Traffic::sum(&gpus),
+            traffic: Traffic::sum(&gpus).or(recorded.as_ref().map(recorded_traffic)),
             plan: job.rewritten.as_ref().map(|rewritten| rewritten.planned),
             reduced: job.reduced,
             reducing: metadata
@@ -150,24 +151,29 @@ impl Report {
             swapins_kept: metadata
                 .zip(job.rewritten.as_ref())
                 .map(|(metadata, rewritten)| inspect::kept(metadata, &rewritten.swap_ins)),
-            busy: Busy::mean(&gpus).or_else(|| recorded_busy(trained)),
+            busy: Busy::mean(&gpus).or(recorded.as_ref().map(recorded_busy)),
             gpus: if gpus.len() > 1 { gpus } else { Vec::new() },
             saved: trained.saved.clone(),
         }
     }
 }
 
-/// From TensorFlow's record of a real GPU's streams.
-fn recorded_busy(trained: &Trained) -> Option<Busy> {
-    let (kernels, copies) = inspect::busy(trained.metadata.as_ref()?.step_stats.as_ref()?);
+/// What a real GPU copied, from what TensorFlow recorded of the last step.
+fn recorded_traffic(recorded: &Recorded) -> Traffic {
+    Traffic { bytes_out: recorded.bytes_out, bytes_in: recorded.bytes_in }
+}
+
+/// When it was busy, likewise.
+fn recorded_busy(recorded: &Recorded) -> Busy {
     let seconds = |micros: i64| micros as f64 / 1e6;
-    (kernels.total() > 0).then(|| Busy {
-        kernels: seconds(kernels.total()),
+    let copies = recorded.copies_out.or(&recorded.copies_in);
+    Busy {
+        kernels: seconds(recorded.kernels.total()),
         copies: seconds(copies.total()),
-        both: seconds(kernels.overlap(&copies)),
-        copies_out: None,
-        copies_in: None,
-    })
+        both: seconds(recorded.kernels.overlap(&copies)),
+        copies_out: seconds(recorded.copies_out.total()),
+        copies_in: seconds(recorded.copies_in.total()),
+    }
 }
 
 impl Display for Report {

@@ -10,7 +10,7 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-pub use work::{Pass, Traffic, WorkKind};
+pub use work::{Pass, ScratchRule, Traffic, WorkKind};
 
 /// Something that is known about an op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +113,8 @@ pub enum Fact {
     Work(WorkKind),
     /// What it moves, if that is not each input and each output once.
     Moves(Traffic),
+    /// What its kernel on a GPU takes beside its outputs. Of convolutions the work says so.
+    Scratch(ScratchRule),
 
     /// How large its first output is at most.
     Shape(ShapeRule),
@@ -206,6 +208,11 @@ impl Facts {
     /// How large the first output is at most.
     pub fn shape(&self) -> Option<ShapeRule> {
         self.find(|fact| if let Fact::Shape(rule) = fact { Some(rule) } else { None })
+    }
+
+    /// What the op's kernel on a GPU takes beside its outputs, if it is no convolution.
+    pub fn scratch(&self) -> Option<ScratchRule> {
+        self.find(|fact| if let Fact::Scratch(rule) = fact { Some(rule) } else { None })
     }
 
     /// Whether the host counts the op as cheap: so it does with control flow, and with what is fed.

@@ -5,6 +5,7 @@
 use super::Fact::{self, *};
 use super::Flow::*;
 use super::Pass::*;
+use super::ScratchRule::*;
 use super::ShapeRule::*;
 use super::Traffic::*;
 use super::WorkKind::*;
@@ -123,12 +124,35 @@ pub(super) const OPS: &[(&str, &[Fact])] = &[
     ("Floor", &[TakesOver, Again, Shape(LikeFirst)]),
     ("FloorDiv", &[TakesOver, Again, Shape(Broadcast)]),
     ("FloorMod", &[TakesOver, Again, Shape(Broadcast)]),
-    ("FusedBatchNorm", &[Again, Moves(BatchNorm), Shape(LikeFirst)]),
-    ("FusedBatchNormGrad", &[Moves(BatchNormGradient), Shape(LikeFirst)]),
-    ("FusedBatchNormGradV2", &[Moves(BatchNormGradient), Shape(LikeFirst)]),
-    ("FusedBatchNormGradV3", &[Reserve { from: 3, bytes: 0 }, Moves(BatchNormGradient), Shape(LikeFirst)]),
-    ("FusedBatchNormV2", &[Again, Moves(BatchNorm), Shape(LikeFirst)]),
-    ("FusedBatchNormV3", &[Reserve { from: 5, bytes: 4 }, Again, Moves(BatchNorm), Shape(LikeFirst)]),
+    ("FusedBatchNorm", &[Again, Moves(BatchNorm), Scratch(InOtherOrder { copies: 2 }), Shape(LikeFirst)]),
+    (
+        "FusedBatchNormGrad",
+        &[Moves(BatchNormGradient), Scratch(InOtherOrder { copies: 3 }), Shape(LikeFirst)],
+    ),
+    (
+        "FusedBatchNormGradV2",
+        &[Moves(BatchNormGradient), Scratch(InOtherOrder { copies: 3 }), Shape(LikeFirst)],
+    ),
+    (
+        "FusedBatchNormGradV3",
+        &[
+            Reserve { from: 3, bytes: 0 },
+            Moves(BatchNormGradient),
+            Scratch(InOtherOrder { copies: 3 }),
+            Shape(LikeFirst),
+        ],
+    ),
+    ("FusedBatchNormV2", &[Again, Moves(BatchNorm), Scratch(InOtherOrder { copies: 2 }), Shape(LikeFirst)]),
+    (
+        "FusedBatchNormV3",
+        &[
+            Reserve { from: 5, bytes: 4 },
+            Again,
+            Moves(BatchNorm),
+            Scratch(InOtherOrder { copies: 2 }),
+            Shape(LikeFirst),
+        ],
+    ),
     ("GRUBlockCell", &[Work(Recurrent { input: 0, weights: &[2, 3], products: 1 })]),
     ("GRUBlockCellGrad", &[Work(Recurrent { input: 0, weights: &[2, 3], products: 1 })]),
     ("Gather", &[Again, Moves(Part)]),
@@ -165,7 +189,10 @@ pub(super) const OPS: &[(&str, &[Fact])] = &[
     ("Lgamma", &[TakesOver, Shape(LikeFirst)]),
     ("Log", &[TakesOver, Again, Shape(LikeFirst)]),
     ("Log1p", &[TakesOver, Again, Shape(LikeFirst)]),
-    ("LogSoftmax", &[TakesOver, Again, Moves(Everything { again: &[0, 0] }), Shape(LikeFirst)]),
+    (
+        "LogSoftmax",
+        &[TakesOver, Again, Moves(Everything { again: &[0, 0] }), Scratch(OfRows), Shape(LikeFirst)],
+    ),
     ("LogicalAnd", &[Again, Shape(Broadcast)]),
     ("LogicalNot", &[Again, Shape(LikeFirst)]),
     ("LogicalOr", &[Again, Shape(Broadcast)]),
@@ -270,8 +297,11 @@ pub(super) const OPS: &[(&str, &[Fact])] = &[
     ("Size", &[ReadsNoValues, Work(Free), Cheap]),
     ("Slice", &[Resizes, MayPassOn, Again, Moves(Part)]),
     ("Snapshot", &[TakesOver, MayPassOn, Shape(LikeFirst)]),
-    ("Softmax", &[TakesOver, Again, Moves(Everything { again: &[0, 0] }), Shape(LikeFirst)]),
-    ("SoftmaxCrossEntropyWithLogits", &[TakesOver, Moves(Everything { again: &[0, 0] })]),
+    ("Softmax", &[TakesOver, Again, Moves(Everything { again: &[0, 0] }), Scratch(OfRows), Shape(LikeFirst)]),
+    (
+        "SoftmaxCrossEntropyWithLogits",
+        &[TakesOver, Moves(Everything { again: &[0, 0] }), Scratch(LikeOutputs)],
+    ),
     ("Softplus", &[TakesOver, Again, Shape(LikeFirst)]),
     ("SoftplusGrad", &[TakesOver, Shape(LikeFirst)]),
     ("Softsign", &[TakesOver, Again, Shape(LikeFirst)]),
@@ -356,7 +386,7 @@ pub(super) const OPS: &[(&str, &[Fact])] = &[
     ("ZerosLike", &[TakesOver, ReadsNoValues, Again, Moves(Outputs), Shape(LikeFirst)]),
     ("Zeta", &[TakesOver]),
     ("_Arg", &[Work(Free)]),
-    ("_FusedBatchNormEx", &[Moves(BatchNorm)]),
+    ("_FusedBatchNormEx", &[Moves(BatchNorm), Scratch(InOtherOrder { copies: 2 })]),
     ("_FusedConv2D", &[Work(Convolution(Forward))]),
     ("_FusedMatMul", &[Work(MatrixProduct(["transpose_a", "transpose_b"]))]),
     ("_HostRecv", &[Work(Free)]),

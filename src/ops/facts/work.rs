@@ -28,6 +28,20 @@ pub enum WorkKind {
     Memory(Traffic),
 }
 
+/// What an op's kernel on a GPU takes beside its outputs, and gives back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScratchRule {
+    /// cuDNN's batch norm has channels first in training. Where they are last, so many copies in the other order.
+    InOtherOrder {
+        /// How many, each as large as the first input.
+        copies: u32,
+    },
+    /// The maximum and the sum of each row, for which the kernel takes tensors as large as the output; sums are of 32 bits at least.
+    OfRows,
+    /// As much as its outputs are together.
+    LikeOutputs,
+}
+
 /// Which of the three products of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pass {

@@ -69,13 +69,12 @@ impl Figures {
     /// What a report says of a step; none if no step was measured.
     fn of(report: &Report) -> Option<Figures> {
         let busy = report.busy.as_ref();
-        let directions = busy.and_then(|busy| busy.copies_out.zip(busy.copies_in));
         Some(Figures {
             step_seconds: 1.0 / report.rates.as_ref()?.steps_per_second,
             out_bytes: report.traffic.as_ref().map(|traffic| traffic.bytes_out),
             in_bytes: report.traffic.as_ref().map(|traffic| traffic.bytes_in),
-            copy_seconds: directions.map(|(out, back)| out + back),
-            link_seconds: directions.map(|(out, back)| out.max(back)).or(busy.map(|busy| busy.copies)),
+            copy_seconds: busy.map(|busy| busy.copies_out + busy.copies_in),
+            link_seconds: busy.map(|busy| busy.copies_out.max(busy.copies_in)),
             compute_seconds: busy.map(|busy| busy.kernels),
             peak_bytes: report.memory.peak_bytes,
         })
