@@ -5,7 +5,7 @@
     scripts/accuracy.py --bin target/release --quick                     # of the smaller half
     scripts/accuracy.py --bin target/release --limits                    # least memory too; each takes minutes
     scripts/accuracy.py --bin target/release --limits --write docs/accuracy.md
-    scripts/accuracy.py --bin target/release --device gpu --device-profile h200
+    scripts/accuracy.py --bin target/release --device gpu:0,4GiB --device-profile h200
 
 The folder holds lms-tune, lms-train, lms-rewrite and libsoftgpu.so. TensorFlow is found as lms-train finds it (LMS_TENSORFLOW).
 Exit status: 0 if all errors are within the bounds that lms-tune states, else 1.

@@ -84,7 +84,8 @@ fn the_three_verdicts() {
     let too_little = json(3, &[RESNET, "--gpu-mem", "1GiB"]);
     assert_eq!(too_little["verdict"], "does_not_fit");
     assert!(bytes(&too_little["floors"], "memory_bytes") > 1 << 30);
-    assert!(too_little["devices"][0]["floor_op"].as_str().unwrap().contains("conv1_conv"));
+    // Three images, and three copies of them in cuDNN's order.
+    assert!(too_little["devices"][0]["floor_op"].as_str().unwrap().ends_with("FusedBatchNormGradV3"));
 }
 
 #[test]
@@ -325,8 +326,7 @@ fn nothing_fits_below_its_peak() {
         let arguments = [&[RESNET][..], train_op].concat();
         let peak = bytes(&json(0, &[&arguments[..], &["--gpu-mem", "64GiB"]].concat()), "peak_before");
         let less = format!("{}B", peak * 99 / 100);
-        let status = if train_op.is_empty() { 0 } else { 3 };
-        let report = json(status, &[&arguments[..], &["--gpu-mem", &less, "--memory-ratio", "1"]].concat());
+        let report = json(0, &[&arguments[..], &["--gpu-mem", &less, "--memory-ratio", "1"]].concat());
         assert_ne!(report["verdict"], "fits", "{train_op:?}");
     }
 }
@@ -515,7 +515,7 @@ fn the_first_tflms_is_searched_for_what_it_was_not_told() {
 #[test]
 fn updates_before_the_gradients_are_as_good_as_beside_them() {
     let planned = |model: &str| {
-        let flags = ["--gpu-mem", "7MiB", "--memory-ratio", "1", "--device-profile", "v100-pcie3"];
+        let flags = ["--gpu-mem", "7MiB", "--memory-ratio", "1", "--device-profile", "soft"];
         let report = json(0, &[&[model][..], &flags].concat());
         assert_eq!(report["strategy"], "planned", "{model}");
         (report["step_seconds_after"].as_f64().unwrap(), bytes(&report, "peak_after"))

@@ -253,7 +253,7 @@ fn for_ops_that_only_run_later_nothing_is_swapped() {
     let case = Case { model: "efficientnet_64_b2", feeds: &["labels=randint:0:10"] };
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("plan.json").display().to_string();
-    let scarce = ["--gpu-mem", "4600KiB", "--memory-ratio", "1", "--device-profile", "v100-pcie3"];
+    let scarce = ["--gpu-mem", "4600KiB", "--memory-ratio", "1", "--device-profile", "soft"];
     let planned = Command::new(lms_testing::tool("lms-rewrite"))
         .args([&*format!("testdata/{}.meta", case.model), "--quiet", "--dry-run", "--plan-out", &path])
         .args(scarce)

