@@ -44,7 +44,7 @@ pub struct BudgetArgs {
     #[arg(long, value_name = "NAME|FILE")]
     pub device_profile: Option<String>,
 
-    /// Measured op times, from `lms-train --profile`
+    /// Measured op times and scratch memory, from `lms-train --profile`
     #[arg(long, value_name = "FILE")]
     pub op_times: Option<PathBuf>,
 

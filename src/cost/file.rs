@@ -50,6 +50,16 @@ pub enum CostFileError {
         /// What it took.
         microseconds: f64,
     },
+    /// Scratch memory that no GPU has.
+    #[error("{name}: op {op:?} took {bytes} bytes of scratch memory, more than any GPU has")]
+    Scratch {
+        /// The file.
+        name: String,
+        /// The op.
+        op: String,
+        /// What it took.
+        bytes: u64,
+    },
 }
 
 /// Reads the fields beside the version. `name` is how errors call the file, `what` what they call its kind.

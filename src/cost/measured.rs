@@ -1,4 +1,4 @@
-//! Op times that were measured.
+//! Op times and scratch memory that were measured.
 
 use std::collections::HashMap;
 
@@ -9,15 +9,18 @@ use super::file::{self, CostFileError};
 /// What errors call a file that should hold them.
 const WHAT: &str = "profile as lms-train --profile writes it";
 
+/// No GPU has so much memory.
+const TOO_MUCH_BYTES: u64 = 1 << 50;
+
 /// What the ops of a step took, as `lms-train --profile` recorded it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredOps {
     seconds: HashMap<String, f64>,
-    /// The most of each node's runs, of nodes that ran on a GPU that tells.
+    /// The most of each node's runs, of nodes that ran on a real GPU.
     scratch_bytes: HashMap<String, u64>,
 }
 
-/// The parts of the file that times come from. What else it says is for people.
+/// The parts of the file that count. What else it says is for people.
 #[derive(Debug, Deserialize)]
 struct Profile {
     ops: Vec<Row>,
@@ -28,7 +31,7 @@ struct Row {
     name: String,
     device: String,
     duration_us: f64,
-    /// None in files of before.
+    /// None in files that are older than the field.
     scratch_bytes: Option<u64>,
 }
 
@@ -46,7 +49,8 @@ impl MeasuredOps {
     ///
     /// On a real GPU the rows of a device are what the host took to launch its ops, and those of its `stream:all` what
     /// kernels took: if there are any of these, they alone count, and an op without one took no time on the device. An op
-    /// that ran several times counts with the mean.
+    /// that ran several times counts with the mean, and with the most of its scratch memory. The software GPU's kernels take scratch
+    /// from the host, so without streams there is none.
     ///
     /// # Errors
     ///
@@ -63,6 +67,10 @@ impl MeasuredOps {
                     op: row.name.clone(),
                     microseconds: row.duration_us,
                 });
+            }
+            if let Some(bytes) = row.scratch_bytes.filter(|&bytes| bytes > TOO_MUCH_BYTES) {
+                let (name, op) = (name.to_string(), row.name.clone());
+                return Err(CostFileError::Scratch { name, op, bytes });
             }
             let device = row.device.to_lowercase();
             // A stream's row is named `node:op`, and a node's name has no colon.
@@ -85,7 +93,6 @@ impl MeasuredOps {
             (node.to_string(), total / f64::from(sum.runs.max(1)) * 1e-6)
         });
         let seconds = seconds.collect();
-        // The software GPU's kernels take theirs of the host.
         if !has_streams {
             scratch_bytes.clear();
         }
@@ -156,6 +163,12 @@ mod tests {
     #[test]
     fn what_is_no_profile_is_refused() {
         assert!(read(&[("a", "d", -1.0)]).unwrap_err().to_string().contains("op \"a\" took -1 µs"));
+        let row = br#"{"schema": 1, "ops": [{"name": "a", "device": "d", "duration_us": 1, "scratch_bytes": 18446744073709551615}]}"#;
+        let error = MeasuredOps::from_json("p.json", row).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            r#"p.json: op "a" took 18446744073709551615 bytes of scratch memory, more than any GPU has"#
+        );
         let error = MeasuredOps::from_json("p.json", br#"{"schema": 3, "ops": []}"#).unwrap_err();
         assert_eq!(error.to_string(), r#"p.json: field "schema" is 3, expected 1"#);
         assert!(MeasuredOps::from_json("p.json", b"{}").is_err());

@@ -17,16 +17,14 @@ pub(super) fn seconds(work: &Work, operands: &Operands, profile: &DeviceProfile)
     let kernel = KernelRates::of(operands, profile);
     let rate = profile.memory_bytes_per_second * profile.memory_efficiency;
     let memory = work.bytes / kernel.bytes_per_second.map_or(rate, |measured| measured.min(rate));
-    let arithmetic = match work.arithmetic {
-        _ if kernel.flops_per_second.is_some() => {
-            work.flops / kernel.flops_per_second.unwrap_or(f64::INFINITY)
-        }
+    let arithmetic = match (work.arithmetic, kernel.flops_per_second) {
+        (_, Some(measured)) => work.flops / measured,
+        (Arithmetic::None, None) => 0.0,
+        (Arithmetic::Matrix { dtype, sides }, None) => work.flops / matrix_rate(dtype, sides, profile),
+        (Arithmetic::Convolution(convolution), None) => work.flops / convolution_rate(&convolution, profile),
         // Whose bytes were timed, arithmetic and all.
-        Arithmetic::Depthwise(_) if kernel.bytes_per_second.is_some() => 0.0,
-        Arithmetic::None => 0.0,
-        Arithmetic::Matrix { dtype, sides } => work.flops / matrix_rate(dtype, sides, profile),
-        Arithmetic::Convolution(convolution) => work.flops / convolution_rate(&convolution, profile),
-        Arithmetic::Depthwise(pass) => work.flops / depthwise_rate(pass, profile),
+        (Arithmetic::Depthwise(_), None) if kernel.bytes_per_second.is_some() => 0.0,
+        (Arithmetic::Depthwise(pass), None) => work.flops / depthwise_rate(pass, profile),
     };
     memory.max(arithmetic).max(work.kernels * profile.launch_seconds)
 }
