@@ -17,6 +17,7 @@ mod model;
 mod op_defs;
 mod rewritten;
 mod scaled;
+mod scratch_note;
 mod simulated;
 mod summary;
 
@@ -31,6 +32,7 @@ pub use model::{Model, OpenOptions, StepFunction, read};
 pub use op_defs::read_op_list;
 pub use rewritten::Rewritten;
 pub use scaled::Scaled;
+pub use scratch_note::scratch_note;
 pub use simulated::Simulated;
 pub use summary::{DeviceSummary, Summary, SummaryVerdict};
 

@@ -347,6 +347,12 @@ impl<'a> Outline<'a> {
         on_host.traffic(self.analysis, &self.loops, &self.placement, draft)
     }
 
+    /// What a node's kernel takes beside its outputs; 0 if no step runs it.
+    pub fn workspace_bytes(&self, node: NodeId) -> u64 {
+        let place = self.place_of.get(node.index());
+        place.and_then(|&place| self.workspace_bytes.get(place as usize)).copied().unwrap_or(0)
+    }
+
     /// The graph and what is known of it.
     pub fn analysis(&self) -> &'a Analysis<'a> {
         self.analysis
