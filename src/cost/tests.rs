@@ -365,6 +365,11 @@ fn batch_norm_and_softmax_take_copies() {
     assert_eq!(norm("NHWC", true), (2 * bytes, 0));
     assert_eq!(norm("NHWC", false), (0, 0));
     assert_eq!(norm("NCHW", true), (0, 0));
+    let mut gradient = Nodes::given(FLOAT, &[image, image, &[16], &[16], &[16], &[16]]);
+    let inputs = ["in0", "in1", "in2", "in3", "in4", "in5"];
+    gradient.add("g", "FusedBatchNormGradV3", &inputs, &[image, &[16], &[16], &[], &[]]);
+    gradient.attr("U", Value::Type(FLOAT));
+    assert_eq!(gradient.last(h200, None).workspace_bytes, 3 * bytes);
     for (dtype, bytes_of_a_value) in [(FLOAT, 8), (HALF, 6)] {
         let mut nodes = Nodes::given(dtype, &[&[5, 7]]);
         nodes.add("s", "Softmax", &["in0"], &[&[5, 7]]);
