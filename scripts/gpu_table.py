@@ -20,6 +20,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import limits
+
 GIB = 1 << 30
 WARMUP = "4"
 NO_END = "1TiB"
@@ -35,7 +37,7 @@ class Table:
     def __init__(self, args):
         self.args = args
         self.environment = os.environ | ENVIRONMENT
-        if args.allocator == "async" and args.device.startswith("gpu"):
+        if args.allocator == "async" and limits.is_real(args.device):
             self.environment["TF_GPU_ALLOCATOR"] = "cuda_malloc_async"
 
     def run(self, program, model, *flags):
@@ -44,15 +46,16 @@ class Table:
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
         if done.returncode not in (0, OUT_OF_MEMORY):
             raise SystemExit(f"gpu_table.py: {' '.join(command)}: exit status {done.returncode}\n{done.stderr.strip()}")
-        return json.loads(done.stdout) if done.stdout and not (program == "lms-train" and done.returncode) else None
+        return json.loads(done.stdout) if done.stdout else None
 
     def tune(self, model, memory, *flags):
         return self.run("lms-tune", model, "--gpu-mem", str(memory), "--device-profile", self.args.profile, *flags)
 
     def train(self, model, memory, *flags):
-        device = self.args.device + ("" if memory is None else f":{memory}" if self.args.device == "soft" else f",{memory}")
+        mark = "," if limits.is_real(self.args.device) else ":"
+        device = self.args.device + (f"{mark}{memory}" if memory else "")
         steps = ("--warmup", WARMUP, "--steps", str(self.args.steps + 1))
-        return self.run("lms-train", model, "--device", device, *steps, *feeds(model), *flags)
+        return self.run("lms-train", model, "--device", device, *steps, *limits.feeds(str(model)), *flags)
 
     def rows(self, model, parts, folder):
         """The row of a model as it is, and one for each part of its peak."""
@@ -116,16 +119,6 @@ def cells(model, *texts):
     """A row of the table, filled up with empty cells."""
     name = Path(model).stem
     return "| " + " | ".join([name, *texts, *[""] * (len(HEAD) - 1 - len(texts))]) + " |"
-
-
-def feeds(model):
-    """The flags that feed a model, by what export_models.py wrote beside it."""
-    inputs = json.loads(model.with_suffix(".json").read_text())["inputs"]
-    kinds = {"int": "randint:{lo}:{hi}", "const": "const:{value}"}
-    for each in inputs:
-        if each["kind"] in kinds:
-            yield "--feed"
-            yield f"{each['name'].split(':')[0]}={kinds[each['kind']].format(**{'lo': 0, **each})}"
 
 
 def main():

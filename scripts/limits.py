@@ -76,12 +76,17 @@ def export(name, folder):
     if not os.path.exists(path):
         script = os.path.join(ROOT, "scripts", "export_models.py")
         run([python(), script, name, *MODELS[name][1].split(), "-o", path])
-    with open(path[: -len(".meta")] + ".json") as file:
+    return path, feeds(path)
+
+
+def feeds(model):
+    """The flags of lms-train that feed a model, by what export_models.py wrote beside it."""
+    with open(model[: -len(".meta")] + ".json") as file:
         inputs = json.load(file)["inputs"]
     kinds = {"int": "randint:{lo}:{hi}", "const": "const:{value}"}
     fed = [i for i in inputs if i["kind"] in kinds]
-    feeds = [f"{i['name'].split(':')[0]}={kinds[i['kind']].format(**{'lo': 0, **i})}" for i in fed]
-    return path, [flag for feed in feeds for flag in ("--feed", feed)]
+    values = [f"{i['name'].split(':')[0]}={kinds[i['kind']].format(**{'lo': 0, **i})}" for i in fed]
+    return [flag for value in values for flag in ("--feed", value)]
 
 
 def is_real(device):

@@ -181,7 +181,7 @@ impl BudgetArgs {
         Ok(Budget {
             memory_ratio: self.memory_ratio,
             allocator: self.allocator,
-            op_times: self.op_times.as_deref().map(pipeline::measured_times).transpose()?,
+            op_times: self.op_times.as_deref().map(pipeline::measured_ops).transpose()?,
             strategy: self.strategy.choice(),
             settings: self.strategy.settings(),
             parameters: tflms.parameters(),

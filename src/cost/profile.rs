@@ -218,6 +218,17 @@ mod tests {
     }
 
     #[test]
+    fn gpus_of_one_processor_have_the_same_kernels() {
+        let of = |name: &str| {
+            let profile = DeviceProfile::built_in(name).unwrap();
+            let DeviceProfile { kernel_bytes_per_second, kernel_flops_per_second, .. } = profile;
+            (kernel_bytes_per_second, kernel_flops_per_second, profile.broadcast_bytes_per_second)
+        };
+        assert!(!of("h200").0.is_empty());
+        assert_eq!((of("h100"), of("gh200")), (of("h200"), of("h200")));
+    }
+
+    #[test]
     fn errors_name_the_field() {
         assert_eq!(
             edited("memory_bytes_per_second", 0.into()),
@@ -230,6 +241,10 @@ mod tests {
         assert_eq!(
             edited("compute_efficiency", 1.5.into()),
             r#"mine.json: field "compute_efficiency" is 1.5, expected at most 1"#
+        );
+        assert_eq!(
+            edited("kernel_bytes_per_second", serde_json::json!({"Relu": -1})),
+            r#"mine.json: field "kernel_bytes_per_second" is -1, expected positive numbers"#
         );
         assert_eq!(edited("schema", 2.into()), r#"mine.json: field "schema" is 2, expected 1"#);
         assert!(edited("memory_byte", 1.into()).contains("unknown field `memory_byte`"));

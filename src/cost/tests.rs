@@ -339,6 +339,9 @@ fn scratch_on_matrix_units_is_what_an_h200_took() {
         conv("Conv2DBackpropInput", [SIZES, filter, image], image),
         value(500 * 500 * 64 + 9 * 64 * 64)
     );
+    let filter_gradient = |image: &[i64]| conv("Conv2DBackpropFilter", [image, SIZES, image], filter);
+    assert_eq!(filter_gradient(image), value(2 * 9 * 64 * 64) + (12 << 20));
+    assert_eq!(filter_gradient(&[1, 4, 4, 64]), value(2 * 9 * 64 * 64 + 2 * 4 * 4 * 64));
     // DeepLabv3+'s first, of three channels, took 64.76 MiB for the image with a fourth.
     let took = conv("Conv2D", [&[16, 515, 515, 3], &[3, 3, 3, 32], &[]], &[16, 257, 257, 32]);
     assert_eq!(took, value(16 * 515 * 515 * 4 + 27 * 32));

@@ -11,7 +11,7 @@ use crate::ops::{Attr, AttrLookup, Pass, ScratchRule};
 
 /// cuDNN's matrix units read channels in fours.
 const CHANNELS_TOGETHER: f64 = 4.0;
-/// What the gradient of a filter takes for sums over parts of the positions.
+/// The most that the gradient of a filter takes for sums over parts of the positions.
 const PARTIAL_SUMS_BYTES: f64 = (12 << 20) as f64;
 
 /// The bytes of scratch that work takes on a device.
@@ -75,7 +75,11 @@ fn on_matrix_units(convolution: &Convolution, value_bytes: f64) -> f64 {
     match convolution.pass {
         Pass::Forward => (filter + if is_filled_up { filled_up } else { 0.0 }) * value_bytes,
         Pass::InputGradient => (image + filter + copies) * value_bytes,
-        Pass::FilterGradient => (2.0 * filter + copies) * value_bytes + PARTIAL_SUMS_BYTES,
+        Pass::FilterGradient => {
+            // Never more than what is summed.
+            let partial_sums = PARTIAL_SUMS_BYTES.min((image + map) * value_bytes);
+            (2.0 * filter + copies) * value_bytes + partial_sums
+        }
     }
 }
 

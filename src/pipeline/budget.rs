@@ -176,7 +176,7 @@ pub fn profile(name: &str) -> Result<DeviceProfile, Error> {
 /// # Errors
 ///
 /// If it cannot be read.
-pub fn measured_times(path: &Path) -> Result<(String, MeasuredOps), Error> {
+pub fn measured_ops(path: &Path) -> Result<(String, MeasuredOps), Error> {
     let name = path.display().to_string();
     let json = fs::read(path).map_err(|source| Error::Read { name: name.clone(), source })?;
     let times = MeasuredOps::from_json(&name, &json)?;

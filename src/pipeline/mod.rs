@@ -22,7 +22,7 @@ mod simulated;
 mod summary;
 
 pub use analysis::AnalysisOptions;
-pub use budget::{Budget, DEFAULT_PROFILE, StrategyChoice, host_device, measured_times, profile};
+pub use budget::{Budget, DEFAULT_PROFILE, StrategyChoice, host_device, measured_ops, profile};
 pub use copied::copied;
 pub use error::{About, Error};
 pub use fit::Fit;
