@@ -113,7 +113,7 @@ def main():
     import tf_lms
 
     # What tf_lms turns off to keep the last bits.
-    tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False, "constant_folding": False})
+    tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False, "constant_folding": False, "layout_optimizer": False})
     if args.deterministic:
         tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(1)

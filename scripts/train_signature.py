@@ -18,7 +18,7 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault("TF_DETERMINISTIC_OPS", "1")
 
 # What changes the last bits where copies stand between the ops that it would join, and what keeps constants on the GPU.
-EXACT = {"arithmetic_optimization": False, "constant_folding": False}
+EXACT = {"arithmetic_optimization": False, "constant_folding": False, "layout_optimizer": False}
 
 
 def arguments():

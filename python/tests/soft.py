@@ -40,7 +40,9 @@ def load(memory, allocator="exact", gpus=1, exact=True):
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     if exact:
-        tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False, "constant_folding": False})
+        tf.config.optimizer.set_experimental_options(
+            {"arithmetic_optimization": False, "constant_folding": False, "layout_optimizer": False}
+        )
     return tf
 
 

@@ -3,6 +3,7 @@
 import statistics
 
 import pytest
+from conftest import last_json, run_program
 
 #: Cases, and a memory in which the original does not train.
 CASES = {
@@ -100,3 +101,13 @@ def test_it_trains_where_the_original_runs_out(case, trained):
 @pytest.mark.xdist_group("function")
 def test_another_batch_is_planned_for_anew(trained):
     assert trained("function", "both", "1GiB", CASES["function"])["lms"]["traces"] == 3
+
+
+def test_images_keep_their_order():
+    """TensorFlow puts channels first on a GPU, and would turn images back at both ends of a copy: memory that nobody planned."""
+    lms = last_json(run_program("train.py", "cnn", "lms", CASES["cnn"], CASES["cnn"], SOFTGPU_LAYOUT="1"))
+    [device] = lms["report"]["devices"]
+    assert device["swapout_bytes"] > 0
+    assert usual_peak(lms) == pytest.approx(device["peak_after"], rel=0.02)
+    turned = last_json(run_program("train.py", "cnn", "plain", "1GiB", "1GiB", SOFTGPU_LAYOUT="1"))
+    assert usual_peak(turned) > 1.02 * device["peak_before"]

@@ -1,9 +1,11 @@
 """Trains a case on the software GPU, and prints one line of JSON: `train.py CASE plain|lms MEMORY BUDGET [ALLOCATOR]`.
 
+With `SOFTGPU_LAYOUT=1` the program turns off none of TensorFlow's optimizations, as one of a user.
 With `both` it trains plain and then with large model support in the same process, of which peaks cannot be compared.
 """
 
 import json
+import os
 import sys
 
 import soft
@@ -12,7 +14,7 @@ import soft
 def main():
     case, mode, memory, budget, *rest = sys.argv[1:]
     allocator = rest[0] if rest else "exact"
-    tf = soft.load(memory, allocator, gpus=2 if case == "mirrored" else 1)
+    tf = soft.load(memory, allocator, gpus=2 if case == "mirrored" else 1, exact="SOFTGPU_LAYOUT" not in os.environ)
     import cases
 
     told = {}

@@ -24,8 +24,9 @@ KERAS_VERSIONS = ((3, 5), (3, 15))
 #: What Keras calls the function that runs one step on a batch, on all replicas.
 KERAS_STEP = "one_step_on_data"
 
-#: What decides about the last bit where copies stand between ops, and what keeps constants in memory.
-INEXACT = ("arithmetic_optimization", "constant_folding")
+#: What decides about the last bit where copies stand between ops, and what takes memory that nobody planned: folded constants, and images
+#: that are turned at both ends of a copy.
+INEXACT = ("arithmetic_optimization", "constant_folding", "layout_optimizer")
 
 
 def _minor(version: str) -> tuple[int, int]:
@@ -217,7 +218,7 @@ def function_like(concrete: Any, graph: Any, inputs: list[Any], outputs: list[An
 
 @contextlib.contextmanager
 def exact_calls() -> Iterator[None]:
-    """While this is open, functions that this thread calls are optimized without what decides about the last bit."""
+    """While this is open, functions that this thread calls are optimized without what is in `INEXACT`."""
     from tensorflow.python.eager import context
 
     ours = context.context()

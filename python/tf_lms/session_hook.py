@@ -102,7 +102,7 @@ class LMSHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
 
 def session_config(config: Any = None) -> Any:
-    """A `tf.compat.v1.ConfigProto` without the graph optimizations that decide about the last bit and keep constants in memory.
+    """A `tf.compat.v1.ConfigProto` without the graph optimizations that decide about the last bit or take memory that nobody planned.
 
     Args:
         config: one to start from; it is not changed.

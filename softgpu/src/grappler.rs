@@ -1,6 +1,6 @@
-//! `TF_InitGraph`: keeps Grappler's layout optimizer off.
+//! `TF_InitGraph`: keeps Grappler's layout optimizer off, unless it was asked for.
 //!
-//! It takes any device of type GPU for one that wants channels first, and would put a transposition at both ends of
+//! It takes any device of type GPU for one that wants channels first, and puts a transposition at both ends of
 //! every convolution that the CPU kernels then undo.
 
 use crate::abi::*;
@@ -45,7 +45,9 @@ pub extern "C" fn TF_InitGraph(params: Option<&mut OptimizerRegistrationParams>,
         (params.major, params.minor, params.patch) = (0, 0, 1);
         params.device_type = device::device_type().as_ptr();
         let mut toggles = [0; TOGGLES];
-        toggles[LAYOUT_OPTIMIZER] = TOGGLE_OFF;
+        if !device::machine().is_some_and(|machine| machine.settings.layout) {
+            toggles[LAYOUT_OPTIMIZER] = TOGGLE_OFF;
+        }
         **required(params.configs.as_mut(), "optimizer settings")? =
             OptimizerConfigs { struct_size: OPTIMIZER_CONFIGS_SIZE, ext: null_mut(), toggles };
         **required(params.optimizer.as_mut(), "optimizer")? = Optimizer {

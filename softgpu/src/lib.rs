@@ -23,7 +23,7 @@
 //!   nothing, but for the kernels that keep state.
 //! - **Running ahead.** Kernels run on the host's thread, so the host never gets ahead of the device; on a GPU it does, and
 //!   memory that waits for a copy is then held longer. Peaks may differ for that.
-//! - **The layout of images.** Grappler's layout optimizer is off, so a channels-last graph gets no transpositions.
+//! - **The layout of images.** Grappler's layout optimizer is off, so a channels-last graph gets no transpositions; `SOFTGPU_LAYOUT=1` leaves it on.
 //! - **Rates of kernels.** They are a CPU's; so is the share of time in which copies are hidden.
 //! - **Numerics.** Sums are added in a CPU's order, in full precision: no tensor cores, no TF32.
 //! - **Copies between devices** and on a device, which are counted but not slowed.

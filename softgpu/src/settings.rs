@@ -10,6 +10,7 @@
 //! | `SOFTGPU_RATE_OUT` | `SOFTGPU_RATE` | the same, from GPU to host only |
 //! | `SOFTGPU_ALLOC_WAIT` | `2s` | with the exact allocator: how long an allocation waits for memory to come free before it fails (TensorFlow's BFC has its own wait of 10 s) |
 //! | `SOFTGPU_DEVICE_TYPE` | `GPU` | the device type. A CUDA build of TensorFlow has kernels of its own for `GPU`, so there it is refused: `SOFTGPU`, say, works, with the graph on `/device:SOFTGPU:0` |
+//! | `SOFTGPU_LAYOUT` | `0` | `1`: Grappler's layout optimizer is on, as it is for a GPU: it puts the channels of images first |
 //! | `SOFTGPU_TRACE` | `0` | `1`: record the trace from the start |
 //! | `SOFTGPU_VERBOSE` | `0` | `1`: say on standard error what was registered |
 //! | `SOFTGPU_PRETEND_VERSION` | | for tests: take TensorFlow's version to be this |
@@ -45,6 +46,8 @@ pub struct Settings {
     pub alloc_wait: Duration,
     /// `SOFTGPU_DEVICE_TYPE`.
     pub device_type: CString,
+    /// `SOFTGPU_LAYOUT`.
+    pub layout: bool,
     /// `SOFTGPU_TRACE`.
     pub trace: bool,
     /// `SOFTGPU_VERBOSE`.
@@ -54,7 +57,7 @@ pub struct Settings {
 }
 
 const PREFIX: &str = "SOFTGPU_";
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "DEVICES",
     "MEMORY",
     "ALLOCATOR",
@@ -63,6 +66,7 @@ const NAMES: [&str; 11] = [
     "RATE_OUT",
     "ALLOC_WAIT",
     "DEVICE_TYPE",
+    "LAYOUT",
     "TRACE",
     "VERBOSE",
     "PRETEND_VERSION",
@@ -102,6 +106,7 @@ impl Settings {
             rate_out: parse(get("RATE_OUT"), "RATE_OUT", rate, units::rate)?,
             alloc_wait: parse(get("ALLOC_WAIT"), "ALLOC_WAIT", Duration::from_secs(2), units::duration)?,
             device_type: parse(get("DEVICE_TYPE"), "DEVICE_TYPE", c"GPU".into(), device_type)?,
+            layout: parse(get("LAYOUT"), "LAYOUT", false, switch)?,
             trace: parse(get("TRACE"), "TRACE", false, switch)?,
             verbose: parse(get("VERBOSE"), "VERBOSE", false, switch)?,
             pretend_version: get("PRETEND_VERSION").map(str::to_owned),

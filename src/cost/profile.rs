@@ -113,7 +113,16 @@ impl DeviceProfile {
 
     /// Whether TensorFlow has matrix units multiply values of this type.
     pub fn has_matrix_units_for(&self, dtype: DataType) -> bool {
-        dtype != DataType::DOUBLE && self.winograd_gain <= 1.0 && !self.synchronous_kernels
+        let for_float32 = self.winograd_gain <= 1.0;
+        let has = match dtype {
+            DataType::DOUBLE => false,
+            // The first ones multiply this type alone. Vector units are twice as fast at it as at twice as many bits.
+            DataType::HALF => {
+                for_float32 || self.float16_flops_per_second > 2.0 * self.float32_flops_per_second
+            }
+            _ => for_float32,
+        };
+        has && !self.synchronous_kernels
     }
 
     fn validate(&self, name: &str) -> Result<(), CostFileError> {

@@ -51,22 +51,32 @@ pub(super) fn trains_with_channels_last(operands: &Operands) -> bool {
 
 fn of_convolution(convolution: &Convolution, profile: &DeviceProfile) -> u64 {
     let value_bytes = convolution.dtype.size_in_bytes().unwrap_or(0) as f64;
-    if profile.has_matrix_units_for(convolution.dtype) && convolution.has_channels_last {
-        return on_matrix_units(convolution, value_bytes) as u64;
+    if convolution.has_channels_last {
+        // A window of one place that moves by one is a product of matrices.
+        if convolution.is_product() {
+            return 0;
+        }
+        if profile.has_matrix_units_for(convolution.dtype) {
+            return on_matrix_units(convolution, value_bytes) as u64;
+        }
     }
     let scratch = values(convolution, profile) * value_bytes;
     // The filter is brought into cuDNN's order by a copy.
     let filter = convolution.weights() * value_bytes;
-    ((scratch + filter) as u64).min(profile.workspace_bytes)
+    let turned = turned(convolution) * value_bytes;
+    turned as u64 + ((scratch + filter) as u64).min(profile.workspace_bytes)
+}
+
+/// The values of images that are copied into the other order of channels: without matrix units TensorFlow computes with channels first.
+/// An image of one channel is the same in both.
+fn turned(convolution: &Convolution) -> f64 {
+    let image = if convolution.channels_in * convolution.groups > 1.0 { convolution.image } else { 0.0 };
+    if convolution.has_channels_last { image + convolution.feature_map } else { 0.0 }
 }
 
 /// Where matrix units multiply, TensorFlow keeps the order of the image. The filter is copied into cuDNN's order, the gradient of an image
-/// is made in a copy, and channels that are not so many that units can read them are filled up. A window of one place that moves by one
-/// is a product of matrices, which takes nothing.
+/// is made in a copy, and channels that are not so many that units can read them are filled up.
 fn on_matrix_units(convolution: &Convolution, value_bytes: f64) -> f64 {
-    if convolution.is_product() {
-        return 0.0;
-    }
     let [image, map, filter] = [convolution.image, convolution.feature_map, convolution.weights()];
     let channels = convolution.channels_in * convolution.groups;
     let filled_up = image / channels * (channels / CHANNELS_TOGETHER).ceil() * CHANNELS_TOGETHER;

@@ -11,6 +11,7 @@ mod copied;
 mod error;
 mod fit;
 mod for_workers;
+mod image_order;
 mod in_turn;
 mod loop_notes;
 mod model;
@@ -26,6 +27,7 @@ pub use budget::{Budget, DEFAULT_PROFILE, StrategyChoice, host_device, measured_
 pub use copied::copied;
 pub use error::{About, Error};
 pub use fit::Fit;
+pub use image_order::image_order_note;
 pub use in_turn::StepFit;
 pub use loop_notes::loop_notes;
 pub use model::{Model, OpenOptions, StepFunction, read};

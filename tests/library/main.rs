@@ -11,6 +11,7 @@ mod flatten;
 mod fuzzed;
 mod growing;
 mod idle;
+mod image_order;
 mod planned;
 mod properties;
 mod proto;

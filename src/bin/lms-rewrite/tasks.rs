@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::Context;
 use tf_lms::cli::{Failure, plan_for_budget};
 use tf_lms::format::{self, Destination, Edits, Encoding, Source, Written, write_file};
+use tf_lms::pipeline::image_order_note;
 use tf_lms::tune::{NO_STRATEGY, describe};
 use tf_lms::{Analysis, Checked, Model, Plan};
 
@@ -266,6 +267,8 @@ fn notes(args: &Args, plan: &Plan, analysis: &Analysis, has_functions: bool) -> 
             ""
         };
         notes.push(format!("nothing to swap among the graph's {} nodes{functions}", analysis.graph.len()));
+    } else {
+        notes.extend(image_order_note(analysis));
     }
     notes
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use tf_lms::ops::Fact;
 use tf_lms::order::Place;
 use tf_lms::picture::{Names, Recording};
-use tf_lms::pipeline::{Budget, Simulated, copied, loop_notes, scratch_note};
+use tf_lms::pipeline::{Budget, Simulated, copied, image_order_note, loop_notes, scratch_note};
 use tf_lms::plan::Draft;
 use tf_lms::simulate::{Allocator, Machine, Outline, Program};
 use tf_lms::tune::{Judge, Tuning, accuracy, peak_in_other_orders, step_bound};
@@ -180,6 +180,7 @@ impl Facts<'_> {
             let notes_of = |device: &DeviceReport| scratch_note(self.outline, &device.floor_op);
             notes.extend(report.devices.iter().filter_map(notes_of));
         }
+        notes.extend(image_order_note(self.simulated.analysis));
         notes.extend(loop_notes(self.outline, self.machine, tuning, &self.conclusion.draft));
         if let Some(function) = &self.simulated.analysis.function {
             notes.push(format!("the step is the function {function}, with the calls in it made flat"));
