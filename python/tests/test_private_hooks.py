@@ -37,6 +37,11 @@ def test_functions_come_with_all_that_they_call_and_with_shapes():
     assert all([dim.size for dim in node.attr["_output_shapes"].list.shape[0].dim] == [2] for node in ops)
 
 
+def test_kernels_of_ops():
+    assert private_hooks.has_kernel("Conv2D") and private_hooks.has_kernel("PartitionedCall")
+    assert not private_hooks.has_kernel("XlaDot") and not private_hooks.has_kernel("NoSuchOp")
+
+
 def test_functions_are_called_without_what_decides_about_the_last_bit():
     from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
     from tensorflow.python.eager import context

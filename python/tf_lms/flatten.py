@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from . import _native, private_hooks
+from .compiled import without_xla
 from .errors import CannotRewrite
 from .shapes import as_traced, with_loop_shapes, with_shapes
 
@@ -42,6 +43,7 @@ class Flat:
         outputs: the ops of what is returned, in their order.
         train_op: the op that a step is run for: behind all that the function returns and does.
         held_bytes: what the captured variables and the arguments take on each device before the step, in bytes.
+        without_xla: the functions in it that XLA would have compiled.
     """
 
     graph: Any
@@ -49,6 +51,7 @@ class Flat:
     outputs: list[str]
     train_op: str
     held_bytes: dict[str, int]
+    without_xla: tuple[str, ...]
 
 
 def argument_tensors(concrete: Any) -> list[Any]:
@@ -97,6 +100,7 @@ def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False, given: Sequ
     """
     handles = _Handles(concrete, weights_come)
     graph_def, function = private_hooks.library(concrete)
+    compiled = tuple(name for name in without_xla(graph_def) if name != function)
     _add_call(graph_def, function, concrete, handles)
     content, inputs, outputs, train_op, kept = _native.flatten("the step", graph_def.SerializeToString(), function)
     if kept:
@@ -115,7 +119,7 @@ def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False, given: Sequ
             # Whose gradient is whose: numbered through the whole program, and done with.
             del node.attr["_gradient_op_type"]
     named = dict(zip((tensor.name for tensor in concrete.inputs), inputs, strict=True))
-    return Flat(graph_def, named, outputs, train_op, handles.held_bytes)
+    return Flat(graph_def, named, outputs, train_op, handles.held_bytes, compiled)
 
 
 def _add_call(graph_def: Any, function: str, concrete: Any, handles: _Handles) -> None:
@@ -215,5 +219,5 @@ def keep_colocations(node: Any, names: Any) -> None:
 
 def _why(node: str, function: str, why: str) -> str:
     """Why a call that stays one op is in the way."""
-    what = "which XLA must compile: leave jit_compile=True out there" if "XLA" in why else f"which stays a call: {why}"
+    what = "which XLA must compile, since it has ops of XLA alone" if "XLA" in why else f"which stays a call: {why}"
     return f"the step calls {function} (op {node}), {what}"

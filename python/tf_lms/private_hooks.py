@@ -134,6 +134,13 @@ def library(concrete: Any) -> tuple[Any, str]:
     return graph_def, concrete.function_def.signature.name
 
 
+def has_kernel(op: str) -> bool:
+    """Whether TensorFlow has a kernel of its own for an op, on whatever device. Those of XLA's ops only hand them on to it."""
+    from tensorflow.python.framework import kernels
+
+    return not op.startswith("Xla") and bool(kernels.get_registered_kernels_for_op(op).kernel)
+
+
 def import_into(graph: Any, graph_def: Any, input_map: Mapping[str, Any]) -> None:
     """Adds nodes to a graph under their own names. `input_map` has tensors for names such as `a:0`, each of which somebody reads.
 

@@ -24,6 +24,7 @@ class Report:
         original: why the original step runs though it does not fit; None if it does not.
         planning_seconds: what planning took; 0 from a cache.
         other_bytes: what is in use on each GPU beside the step: other tensors of the program.
+        without_xla: functions in the step that XLA compiled before, and no longer does.
     """
 
     data: dict[str, Any]
@@ -32,6 +33,7 @@ class Report:
     original: str | None = None
     planning_seconds: float = 0.0
     other_bytes: tuple[int, ...] = ()
+    without_xla: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -93,6 +95,8 @@ class Report:
     def notes(self) -> list[str]:
         """What one should know besides, a sentence each."""
         notes = list(self.data.get("notes", []))
+        if self.without_xla:
+            notes.append(f"what XLA compiled is run op by op: {', '.join(self.without_xla)}")
         return [self.original, *notes] if self.original else notes
 
     def _most(self, name: str) -> int:
@@ -104,7 +108,7 @@ class Report:
             return [("note", note) for note in self.notes]
         memory = max(device["memory_bytes"] for device in self.devices)
         verdict = {"fits": "fits as it is", "fits_with_swapping": "fits with swapping", "does_not_fit": "does not fit"}[self.verdict]
-        if self.verdict == "fits" and self.changed:
+        if self.verdict == "fits" and self.changed and not self.without_xla:
             verdict = "fits with its loops on the GPU"
         rows = [("verdict", f"{verdict} in {format_size(memory)}")]
         if self.verdict == "fits_with_swapping":

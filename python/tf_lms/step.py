@@ -134,7 +134,9 @@ class Step:
             flat = flatten(concrete, sizes, self._options.swap_weights, given)
             task, others = self.task(flat)
             rewritten, report = plan(task)
-            report = dataclasses.replace(report, other_bytes=others)
+            # What was predicted is what is run: a step in which XLA compiled something is another one without it.
+            rewritten = rewritten or (task.graph if flat.without_xla else None)
+            report = dataclasses.replace(report, other_bytes=others, changed=rewritten is not None, without_xla=flat.without_xla)
             changed = concrete if rewritten is None else rebuild(concrete, flat, rewritten)
         except UsageError:
             raise
@@ -165,7 +167,7 @@ class Step:
 
     def _tell(self, report: Report) -> None:
         if report.changed:
-            if getattr(self.traced, "_jit_compile", None):
+            if getattr(self.traced, "_jit_compile", None) or report.without_xla:
                 say_once(f"{self.name} is no longer compiled by XLA, which would ignore the swaps")
             say(f"{self.name}: " + ", ".join(f"{label} {text}" for label, text in report.rows() if label != "note"))
         else:

@@ -76,6 +76,9 @@ enum Kind {
     examples.join(", "),
     if *count > examples.len() { ", …" } else { "" },
     match (placeholders.is_empty(), deciding) {
+        (true, Some(op)) if op.contains("(CudnnRNN") => format!(
+            "only cuDNN knows how much {op} keeps for its gradient; make it without cuDNN (in Keras, LSTM(…, use_cudnn=False))"
+        ),
         (true, Some(op)) => format!(
             "only the data decides what {op} makes, and no shape bounds it; have the program give a size that it knows \
              (x.shape[1] for tf.shape(x)[1], set_shape, num_segments)"

@@ -54,7 +54,7 @@ fn cases() -> Vec<Case> {
     let squeezed = ListValue { i: vec![1], ..ListValue::default() };
     let masks =
         |shrink| with(&[index("Index"), ("shrink_axis_mask", Value::I(shrink)), ("end_mask", Value::I(1))]);
-    vec![
+    let mut cases: Vec<Case> = vec![
         ("unique", "Unique", &["numbers"], vec![("T", attr_type(INT32)), index("out_idx")], 12),
         ("float", "Cast", &["unique"], to_float(), 12),
         ("rows", "GatherV2", &["table", "unique", "zero"], gather(FLOAT), 48),
@@ -102,6 +102,12 @@ fn cases() -> Vec<Case> {
         ("part", "Slice", &["rows", "from_0_1", "size_all_2"], with(&[index("Index")]), 24),
         ("column", "StridedSlice", &["rows", "from_0_1", "to_0_2", "ones_2"], masks(2), 12),
         ("columns", "StridedSlice", &["rows", "from_0_1", "to_0_2", "ones_2"], masks(0), 12),
+        ("from", "Mul", &["seven", "count"], vec![("T", attr_type(INT32))], 1),
+        ("next", "AddV2", &["count", "one"], vec![("T", attr_type(INT32))], 1),
+        ("to", "Mul", &["next", "seven"], vec![("T", attr_type(INT32))], 1),
+        ("froms", "Pack", &["from"], vec![("T", attr_type(INT32)), ("N", Value::I(1))], 1),
+        ("tos", "Pack", &["to"], vec![("T", attr_type(INT32)), ("N", Value::I(1))], 1),
+        ("of_batch", "StridedSlice", &["batch", "froms", "tos", "ones_1"], with(&[index("Index")]), 7),
         ("padded", "Pad", &["float", "padding"], with(&[index("Tpaddings")]), 15),
         (
             "hot",
@@ -161,6 +167,62 @@ fn cases() -> Vec<Case> {
             vec![("T", attr_type(INT64))],
             120,
         ),
+    ];
+    cases.extend(of_images());
+    cases.extend(of_matrices());
+    cases
+}
+
+/// Ops on images, of which there is one for each different number.
+fn of_images() -> Vec<Case> {
+    let format = |name: &'static str| ("data_format", Value::S(name.as_bytes().to_vec()));
+    let of_blocks = |name| with(&[("block_size", Value::I(2)), format(name)]);
+    let in_turn = |margins| with(&[index("Tblock_shape"), index(margins)]);
+    vec![
+        ("images", "Reshape", &["rows", "squares_shape"], with(&[index("Tshape")]), 48),
+        ("bilinear", "ResizeBilinear", &["images", "six_by_eight"], of_floats(), 576),
+        ("bilinear_gradient", "ResizeBilinearGrad", &["bilinear", "images"], of_floats(), 48),
+        ("nearest", "ResizeNearestNeighbor", &["images", "six_by_eight"], of_floats(), 576),
+        ("nearest_gradient", "ResizeNearestNeighborGrad", &["nearest", "twos"], of_floats(), 48),
+        ("as_channels", "SpaceToDepth", &["images"], of_blocks("NHWC"), 48),
+        ("as_places", "DepthToSpace", &["as_channels"], of_blocks("NHWC"), 48),
+        ("rolled", "Roll", &["images", "ones_1", "zeros_1"], with(&[index("Tshift"), index("Taxis")]), 48),
+        ("examples", "SpaceToBatchND", &["images", "twos", "margins"], in_turn("Tpaddings"), 192),
+        ("places", "BatchToSpaceND", &["examples", "twos", "margins"], in_turn("Tcrops"), 192),
+        ("channel_sums", "BiasAddGrad", &["images"], with(&[format("NHWC")]), 1),
+    ]
+}
+
+/// Ops on matrices and vectors.
+fn of_matrices() -> Vec<Case> {
+    let equation =
+        |text: &'static str| with(&[("N", Value::I(2)), ("equation", Value::S(text.as_bytes().to_vec()))]);
+    let slice = || with(&[index("Index"), ("end_mask", Value::I(3))]);
+    vec![
+        ("row_shape", "Shape", &["rows"], with(&[index("out_type")]), 2),
+        (
+            "rows_back",
+            "StridedSliceGrad",
+            &["row_shape", "from_0_0", "to_0_2", "ones_2", "rows"],
+            slice(),
+            48,
+        ),
+        ("sums_of_products", "Einsum", &["rows", "weights"], equation("ab,bc->ac"), 36),
+        ("sums_of_rows", "Einsum", &["rows", "rows"], equation("ab,ab->a"), 12),
+        ("squares", "MatrixDiag", &["rows"], of_floats(), 192),
+        ("diagonal", "MatrixDiagPart", &["squares"], of_floats(), 48),
+        ("no_diagonal", "MatrixSetDiag", &["squares", "rows"], of_floats(), 192),
+        ("counts", "DenseBincount", &["unique", "seven", "no_weights"], with(&[index("Tidx")]), 7),
+        (
+            "added_to",
+            "TensorScatterAdd",
+            &["float", "unique_places", "float"],
+            with(&[index("Tindices")]),
+            12,
+        ),
+        ("unique_places", "ExpandDims", &["order", "one"], vec![("T", attr_type(INT32)), index("Tdim")], 12),
+        ("order", "Range", &["zero", "count", "one"], vec![index("Tidx")], 12),
+        ("is_among_best", "InTopKV2", &["rows", "labels", "two"], vec![("T", attr_type(INT32))], 12),
     ]
 }
 
@@ -203,6 +265,10 @@ fn nodes() -> Nodes {
         ("size_all_2", &[2], &[-1, 2]),
         ("to_0_2", &[2], &[0, 2]),
         ("padding", &[1, 2], &[1, 2]),
+        ("squares_shape", &[4], &[-1, 2, 2, 1]),
+        ("six_by_eight", &[2], &[6, 8]),
+        ("twos", &[2], &[2, 2]),
+        ("margins", &[2, 2], &[1, 1, 1, 1]),
     ] {
         constant(&mut nodes, name, sizes, values);
     }
@@ -211,12 +277,18 @@ fn nodes() -> Nodes {
     }
     // How many sizes there are the inference knows of any shape.
     nodes.declares("shape", &[1]).declares("count", &[]);
-    nodes.declares("wide_shape", &[2]).declares("wide_pairs", &[2]);
+    nodes
+        .declares("from", &[])
+        .declares("next", &[])
+        .declares("to", &[])
+        .declares("froms", &[1])
+        .declares("tos", &[1]);
+    nodes.declares("wide_shape", &[2]).declares("wide_pairs", &[2]).declares("row_shape", &[2]);
     nodes
 }
 
 /// What is fed besides the numbers.
-const FLOATS: [(&str, &[i64]); 7] = [
+const FLOATS: [(&str, &[i64]); 9] = [
     ("table", &[20, 4]),
     ("data", &[12, 4]),
     ("row", &[4]),
@@ -224,6 +296,8 @@ const FLOATS: [(&str, &[i64]); 7] = [
     ("weights", &[4, 3]),
     ("weights_5", &[4, 5]),
     ("weights_3d", &[1, 4, 3]),
+    ("no_weights", &[0]),
+    ("batch", &[40]),
 ];
 
 fn bounds(name: &str, nodes: &Nodes) -> Vec<(String, Option<u64>)> {

@@ -146,6 +146,8 @@ pub enum Flow {
 pub enum ShapeRule {
     /// As large as its first input.
     LikeFirst,
+    /// As large as this input.
+    LikeInput(usize),
     /// It goes over the elements of several inputs, each broadcast to the others.
     Broadcast,
     /// It makes one value of all those along some axes.

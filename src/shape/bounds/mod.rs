@@ -7,7 +7,10 @@
 
 mod entries;
 mod growth;
+mod images;
+mod linear;
 mod lists;
+mod matrices;
 mod optionals;
 pub(super) mod parts;
 mod rules;

@@ -4,7 +4,10 @@
 
 use prost::Message;
 
-use super::{Bounds, Most, axis_of, broadcast, entries, largest, lists, optionals, product, slices, values};
+use super::{
+    Bounds, Most, axis_of, broadcast, entries, images, largest, lists, matrices, optionals, product, slices,
+    values,
+};
 use crate::graph::NodeId;
 use crate::ops::{Attr, AttrLookup, ShapeRule};
 use crate::proto::tensorflow::AttrValue;
@@ -16,6 +19,7 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<
     let op = info.name();
     match info.facts().shape() {
         Some(ShapeRule::LikeFirst) => return (output == 0).then(|| bounds.input(node, 0))?,
+        Some(ShapeRule::LikeInput(slot)) => return (output == 0).then(|| bounds.input(node, slot))?,
         Some(ShapeRule::Broadcast) => return Some(broadcast(&bounds.inputs(node)?)),
         Some(ShapeRule::Reduction) => return reduced(bounds, node),
         Some(ShapeRule::Windows) => return windows(bounds, node, output),
@@ -43,7 +47,14 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<
             most.extend_from_slice(data.get(partitions.len()..)?);
             Some(most)
         }
-        "UnsortedSegmentSum" | "UnsortedSegmentProd" | "UnsortedSegmentMax" | "UnsortedSegmentMin" => {
+        "UnsortedSegmentSum"
+        | "UnsortedSegmentProd"
+        | "UnsortedSegmentMax"
+        | "UnsortedSegmentMin"
+        | "SegmentSumV2"
+        | "SegmentProdV2"
+        | "SegmentMaxV2"
+        | "SegmentMinV2" => {
             let (data, segments) = (bounds.input(node, 0)?, bounds.input(node, 1)?);
             let mut most = bounds.most_values(node, 2).filter(|count| count.len() == 1)?;
             most.extend_from_slice(data.get(segments.len()..)?);
@@ -175,8 +186,40 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<
             most.remove(axis);
             Some(most)
         }
-        "MatMul" => multiplied(bounds, node, ["transpose_a", "transpose_b"]),
-        "BatchMatMul" | "BatchMatMulV2" | "BatchMatMulV3" => multiplied(bounds, node, ["adj_x", "adj_y"]),
+        "MatMul" => matrices::product(bounds, node, ["transpose_a", "transpose_b"]),
+        "BatchMatMul" | "BatchMatMulV2" | "BatchMatMulV3" => {
+            matrices::product(bounds, node, ["adj_x", "adj_y"])
+        }
+        "Einsum" => matrices::einsum(bounds, node),
+        "SparseTensorDenseMatMul" => matrices::sparse_by_dense(bounds, node),
+        "MatrixDiag" | "MatrixDiagV3" => matrices::of_diagonals(bounds, node),
+        "MatrixDiagPart" | "MatrixDiagPartV3" => matrices::diagonals(bounds, node),
+        "BiasAddGrad" => matrices::of_channels(bounds, node),
+        "ResizeBilinear"
+        | "ResizeNearestNeighbor"
+        | "ResizeBicubic"
+        | "ResizeArea"
+        | "ResizeNearestNeighborGrad" => images::resized(bounds, node),
+        "SpaceToDepth" => images::blocks(bounds, node, true),
+        "DepthToSpace" => images::blocks(bounds, node, false),
+        "SpaceToBatchND" => images::space_to_batch(bounds, node),
+        "BatchToSpaceND" => images::batch_to_space(bounds, node),
+        // Of each row of chances, so many.
+        "Multinomial" | "StatelessMultinomial" => {
+            let (&rows, &[samples]) = (bounds.input(node, 0)?.first()?, &*bounds.most_values(node, 1)?)
+            else {
+                return None;
+            };
+            Some(vec![rows, samples])
+        }
+        "Bincount" => bounds.most_values(node, 1).filter(|most| most.len() == 1),
+        "DenseBincount" => {
+            let mut most = bounds.input(node, 0)?;
+            let &[values] = &*bounds.most_values(node, 1)? else { return None };
+            *most.last_mut()? = values;
+            Some(most)
+        }
+        "InTopK" | "InTopKV2" => bounds.input(node, 1),
         "OneHot" => {
             let mut most = bounds.input(node, 0)?;
             let &[depth] = &*bounds.most_values(node, 1)? else { return None };
@@ -194,9 +237,12 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<
             *most.last_mut()? = count;
             Some(most)
         }
-        "NonMaxSuppression" | "NonMaxSuppressionV2" | "NonMaxSuppressionV3" | "NonMaxSuppressionV4" => {
-            bounds.most_values(node, 2).filter(|most| most.len() == 1)
-        }
+        "NonMaxSuppression"
+        | "NonMaxSuppressionV2"
+        | "NonMaxSuppressionV3"
+        | "NonMaxSuppressionV4"
+        | "NonMaxSuppressionV5"
+        | "LinSpace" => bounds.most_values(node, 2).filter(|most| most.len() == 1),
         "CropAndResize" => {
             let (image, boxes) = (bounds.input(node, 0)?, bounds.input(node, 1)?);
             let &[height, width] = &*bounds.most_values(node, 3)? else { return None };
@@ -328,15 +374,5 @@ fn concatenated(bounds: &mut Bounds, node: NodeId, axis_is_last: bool) -> Option
     let mut most = largest(&parts)?;
     let axis = values::axis(bounds, node, axis_slot, most.len())?;
     most[axis] = parts.iter().try_fold(0i64, |sum, part| sum.checked_add(part[axis]))?;
-    Some(most)
-}
-
-fn multiplied(bounds: &Bounds, node: NodeId, transposed: [&str; 2]) -> Option<Most> {
-    let (one, other) = (bounds.input(node, 0)?, bounds.input(node, 1)?);
-    let (one_batch, other_batch) = (one.len().checked_sub(2)?, other.len().checked_sub(2)?);
-    let rows = one[one_batch + usize::from(bounds.flag(node, transposed[0]))];
-    let columns = other[other_batch + usize::from(!bounds.flag(node, transposed[1]))];
-    let mut most = broadcast(&[one[..one_batch].to_vec(), other[..other_batch].to_vec()]);
-    most.extend([rows, columns]);
     Some(most)
 }

@@ -1,7 +1,7 @@
 //! `StridedSlice`, whose masks say what its numbers mean.
 
 use super::values::Value;
-use super::{Bounds, Most};
+use super::{Bounds, Most, linear};
 use crate::graph::NodeId;
 
 /// What becomes of one dimension.
@@ -56,16 +56,21 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId) -> Option<Most> {
                     most.push(size);
                     continue;
                 };
+                let is_open = |mask: i64| place < 63 && mask >> place & 1 == 1;
                 let at = |values: &Option<Vec<i64>>, mask: i64| {
-                    let is_open = place < 63 && mask >> place & 1 == 1;
-                    values.as_ref().filter(|_| !is_open).and_then(|values| values.get(place).copied())
+                    values.as_ref().filter(|_| !is_open(mask)).and_then(|values| values.get(place).copied())
                 };
                 let is_plain = strides.as_ref().is_some_and(|strides| strides.get(place) == Some(&1));
+                let has_both = is_plain && !is_open(begin_mask) && !is_open(end_mask);
+                // Counted from the end it may be shorter, but not longer.
+                let length = has_both.then(|| linear::difference(bounds, node, [1, 2], place)).flatten();
                 // From where to where, if both are counted from the beginning.
                 let from = at(&begins, begin_mask).filter(|&begin| begin >= 0).unwrap_or(0);
-                match at(&ends, end_mask).filter(|&end| end >= 0 && is_plain) {
-                    Some(end) => size.min((end - from).max(0)),
-                    None => size,
+                let to = at(&ends, end_mask).filter(|&end| end >= 0 && is_plain);
+                match (length.filter(|&length| length > 0), to) {
+                    (Some(length), _) => size.min(length),
+                    (None, Some(to)) => size.min((to - from).max(0)),
+                    (None, None) => size,
                 }
             }
         });
