@@ -101,8 +101,8 @@ fn a_plan_is_what_the_other_tools_carry_out() {
     let directory = TempDir::new().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_string();
     let (plan, rewritten) = (path("plan.json"), path("model.meta"));
-    let found = json(0, &[RESNET, "--gpu-mem", "4GiB", "-o", &plan]);
-    let judged = json(0, &[RESNET, "--gpu-mem", "4GiB", "--plan", &plan]);
+    let found = json(0, &[RESNET, "--gpu-mem", "3500MiB", "-o", &plan]);
+    let judged = json(0, &[RESNET, "--gpu-mem", "3500MiB", "--plan", &plan]);
     for field in ["peak_after", "swapout_bytes", "swapin_bytes", "step_seconds_after", "least_memory_after"] {
         assert_eq!(found[field], judged[field], "{field}");
     }
@@ -114,7 +114,7 @@ fn a_plan_is_what_the_other_tools_carry_out() {
     assert!(report["swapouts"].as_u64().unwrap() > 0);
     // And with the budget itself it comes to the same file.
     let again = path("again.meta");
-    let output = tool("lms-rewrite", &[RESNET, "-o", &again, "--gpu-mem", "4GiB", "-q"]);
+    let output = tool("lms-rewrite", &[RESNET, "-o", &again, "--gpu-mem", "3500MiB", "-q"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(fs::read(&rewritten).unwrap() == fs::read(&again).unwrap(), "two ways to one plan differ");
     let output = tool("lms-rewrite", &[RESNET, "-o", &path("none.meta"), "--gpu-mem", "1GiB", "-q"]);
@@ -361,7 +361,7 @@ fn a_second_run_is_explained() {
 /// The plan for ResNet50 in 4 GiB, and the file that it is in.
 fn resnet_plan(directory: &TempDir) -> (Value, String) {
     let path = directory.path().join("plan.json").to_str().unwrap().to_string();
-    assert!(tune(&[RESNET, "--gpu-mem", "4GiB", "-o", &path, "--quiet"]).status.success());
+    assert!(tune(&[RESNET, "--gpu-mem", "3500MiB", "-o", &path, "--quiet"]).status.success());
     (serde_json::from_slice(&fs::read(&path).unwrap()).unwrap(), path)
 }
 
@@ -369,7 +369,7 @@ fn resnet_plan(directory: &TempDir) -> (Value, String) {
 fn it_is_told_what_keeping_a_tensor_would_change() {
     let directory = TempDir::new().unwrap();
     let (plan, path) = resnet_plan(&directory);
-    let told = |tensor: &str| json(0, &[RESNET, "--gpu-mem", "4GiB", "--plan", &path, "--explain", tensor]);
+    let told = |tensor: &str| json(0, &[RESNET, "--gpu-mem", "3500MiB", "--plan", &path, "--explain", tensor]);
     let largest = plan["swaps"].as_array().unwrap().iter().max_by_key(|swap| swap["bytes"].as_u64()).unwrap();
     let bytes = largest["bytes"].as_u64().unwrap();
     let without = told(largest["tensor"].as_str().unwrap())["without"].clone();
@@ -389,7 +389,7 @@ fn it_is_told_what_keeping_a_tensor_would_change() {
 fn added_edges_are_explained() {
     let directory = TempDir::new().unwrap();
     let (plan, path) = resnet_plan(&directory);
-    let asked = |edge: &str| json(0, &[RESNET, "--gpu-mem", "4GiB", "--plan", &path, "--explain", edge]);
+    let asked = |edge: &str| json(0, &[RESNET, "--gpu-mem", "3500MiB", "--plan", &path, "--explain", edge]);
     let edge = |from: &Value, to: &Value| format!("{}->{}", from.as_str().unwrap(), to.as_str().unwrap());
     let swap = &plan["swaps"][0];
     let told = asked(&edge(&swap["swap_ins"][0]["triggers"][0], &swap["tensor"]));
@@ -404,7 +404,7 @@ fn added_edges_are_explained() {
     assert_eq!(told["reasons"][0]["order"], order["reason"]);
     assert!(told["without"]["step_seconds"]["without"].as_f64().unwrap() > 0.0);
 
-    let arguments = |edge| [RESNET, "--gpu-mem", "4GiB", "--plan", &path, "--explain", edge];
+    let arguments = |edge| [RESNET, "--gpu-mem", "3500MiB", "--plan", &path, "--explain", edge];
     fail(2, &arguments("conv1_relu/Relu->conv1_conv/Conv2D"), "the plan adds no such edge");
     fail(2, &arguments("conv1_relu/Relu->nowhere"), "no such tensor, op or edge");
     fail(2, &arguments("nowhere"), "has no such tensor");
