@@ -222,6 +222,16 @@ fn of_matrices() -> Vec<Case> {
         ),
         ("unique_places", "ExpandDims", &["order", "one"], vec![("T", attr_type(INT32)), index("Tdim")], 12),
         ("order", "Range", &["zero", "count", "one"], vec![index("Tidx")], 12),
+        ("true_classes", "Cast", &["pairs_of_numbers"], to_wide(), 12),
+        ("sampled", "Cast", &["unique"], to_wide(), 12),
+        (
+            "pairs_of_numbers",
+            "Reshape",
+            &["numbers", "pairs_shape"],
+            vec![("T", attr_type(INT32)), index("Tshape")],
+            12,
+        ),
+        ("hits", "ComputeAccidentalHits", &["true_classes", "sampled"], vec![("num_true", Value::I(6))], 144),
         ("is_among_best", "InTopKV2", &["rows", "labels", "two"], vec![("T", attr_type(INT32))], 12),
     ]
 }

@@ -369,7 +369,8 @@ fn resnet_plan(directory: &TempDir) -> (Value, String) {
 fn it_is_told_what_keeping_a_tensor_would_change() {
     let directory = TempDir::new().unwrap();
     let (plan, path) = resnet_plan(&directory);
-    let told = |tensor: &str| json(0, &[RESNET, "--gpu-mem", "3500MiB", "--plan", &path, "--explain", tensor]);
+    let told =
+        |tensor: &str| json(0, &[RESNET, "--gpu-mem", "3500MiB", "--plan", &path, "--explain", tensor]);
     let largest = plan["swaps"].as_array().unwrap().iter().max_by_key(|swap| swap["bytes"].as_u64()).unwrap();
     let bytes = largest["bytes"].as_u64().unwrap();
     let without = told(largest["tensor"].as_str().unwrap())["without"].clone();

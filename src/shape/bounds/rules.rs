@@ -220,6 +220,11 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<
             Some(most)
         }
         "InTopK" | "InTopKV2" => bounds.input(node, 1),
+        // All that was sampled may be what is true of each example.
+        "ComputeAccidentalHits" => {
+            let (classes, sampled) = (product(&bounds.input(node, 0)?)?, product(&bounds.input(node, 1)?)?);
+            Some(vec![classes.checked_mul(sampled)?])
+        }
         "OneHot" => {
             let mut most = bounds.input(node, 0)?;
             let &[depth] = &*bounds.most_values(node, 1)? else { return None };
