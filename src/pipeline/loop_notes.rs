@@ -3,7 +3,7 @@
 use crate::plan::Draft;
 use crate::simulate::{Machine, NoObserver, Outline, Program, simulate};
 use crate::size::Size;
-use crate::tune::Tuning;
+use crate::tune::{Tuning, peaks_in_overlap};
 
 /// How much more than predicted a step with loops may take beside what the overlap of iterations may come to: so much was seen.
 const MARGIN_PART: f64 = 0.05;
@@ -17,7 +17,7 @@ pub fn loop_notes(outline: &Outline, machine: &Machine, tuning: &Tuning, draft: 
     let mut notes: Vec<String> = kept.collect();
     let gpus = tuning.outcome().map_or(&[][..], |outcome| &outcome.gpus);
     if !notes.is_empty() {
-        let ahead = peaks_ahead(outline, machine, draft);
+        let ahead = peaks_in_overlap(outline, machine, draft);
         let most = gpus.iter().zip(ahead).map(|(gpu, ahead)| {
             let margin = (gpu.peak_bytes as f64 * (1.0 + MARGIN_PART)) as u64;
             margin.max(ahead)
@@ -39,14 +39,6 @@ pub fn loop_notes(outline: &Outline, machine: &Machine, tuning: &Tuning, draft: 
         );
     }
     notes
-}
-
-/// The peak of each GPU if iterations of loops overlap as far as they may.
-fn peaks_ahead(outline: &Outline, machine: &Machine, draft: &Draft) -> Vec<u64> {
-    let ahead = outline.with_host_ops(&draft.host_ops).with_iterations_ahead();
-    let unlimited = machine.with_memory(Vec::new());
-    let outcome = simulate(&Program::new(&ahead, draft), &unlimited, &mut NoObserver).unwrap_or_default();
-    outcome.gpus.iter().map(|gpu| gpu.peak_bytes).collect()
 }
 
 /// What a step takes if iterations are side by side of the loops in which nothing keeps them from it.

@@ -5,7 +5,7 @@
 //! finds nothing. On the way any plan will do, and what the last one was made with is tried first; where the
 //! walk ends it has to be found without that, as by who begins there.
 
-use super::{Found, Judge, Strategy, StrategyError, any_certain, floors_of};
+use super::{Found, Judge, Strategy, StrategyError, any_certain, endures_being_chosen, floors_of};
 use crate::plan::Draft;
 use crate::simulate::{Machine, NoObserver, Outline, Program, simulate};
 
@@ -132,7 +132,7 @@ impl Trials<'_> {
     fn has_certain(&mut self, machine: &Machine) -> Result<bool, StrategyError> {
         let mut judge = self.judge(machine);
         let as_it_is = Draft::default();
-        if judge.judge(&as_it_is).is_ok() && judge.endures_being_chosen(&as_it_is).is_ok() {
+        if judge.judge(&as_it_is).is_ok() && endures_being_chosen(&mut judge, &as_it_is) {
             return Ok(true);
         }
         Ok(any_certain(&mut judge, self.strategy, None)?.is_some())

@@ -27,7 +27,7 @@ pub use bound::step_bound;
 pub use by_levels::{LevelPlan, LevelTuning, tune_by_levels};
 pub use description::{Abilities, Description, Parameter, ParameterKind, describe};
 pub use error::{StrategyError, UnknownStep};
-pub use judge::Judge;
+pub use judge::{Judge, peaks_in_overlap};
 pub use least_budget::least_budget;
 pub use least_memory::{LeastMemory, first_guess, least_memory};
 pub use other_orders::peak_in_other_orders;
@@ -369,7 +369,12 @@ pub fn tune_for(judge: &mut Judge, draft: &Draft, own: &Tuning, other: &'static 
 
 /// Whether a plan endures what one has to that was picked among many, and chosen at the end.
 fn is_certain(judge: &mut Judge, draft: &Draft) -> bool {
-    judge.endures_being_picked(draft).is_ok() && judge.endures_being_chosen(draft).is_ok()
+    judge.endures_being_picked(draft).is_ok() && endures_being_chosen(judge, draft)
+}
+
+/// Whether a plan endures what one has to that was chosen at the end.
+fn endures_being_chosen(judge: &mut Judge, draft: &Draft) -> bool {
+    judge.endures_being_chosen(draft).is_ok() && judge.has_room_for_overlap(draft)
 }
 
 /// So often a strategy looks for the best plan that endures being chosen.
@@ -387,7 +392,7 @@ fn judged_by(judge: &mut Judge, strategy: &mut dyn Strategy) -> Result<Judged, S
     let as_it_is = Draft::default();
     let mut verdict = Verdict::DoesNotFit;
     if judge.judge(&as_it_is).is_ok() {
-        if judge.endures_being_chosen(&as_it_is).is_ok() {
+        if endures_being_chosen(judge, &as_it_is) {
             return Ok(Judged { verdict: Verdict::Fits, is_certain: true });
         }
         verdict = Verdict::Fits;
@@ -396,7 +401,7 @@ fn judged_by(judge: &mut Judge, strategy: &mut dyn Strategy) -> Result<Judged, S
     let mut unlearnt = judge.clone();
     for _ in 0..MOST_SEARCHES {
         let Some(found) = strategy.find(judge)? else { break };
-        if judge.endures_being_chosen(&found.draft).is_ok() {
+        if endures_being_chosen(judge, &found.draft) {
             return Ok(Judged { verdict: with(found), is_certain: true });
         }
         if let Verdict::DoesNotFit = verdict {

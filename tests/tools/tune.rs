@@ -122,7 +122,6 @@ fn a_plan_is_what_the_other_tools_carry_out() {
     assert!(!directory.path().join("none.meta").exists());
 }
 
-/// One plan for all GPUs, which swaps where its budget asks for it.
 /// Who needs an op of a loop needs what comes around in the loop too, and so what that waits for.
 #[test]
 fn plans_for_graphs_with_loops_pass_the_check() {
@@ -134,12 +133,15 @@ fn plans_for_graphs_with_loops_pass_the_check() {
         let args = [&["testdata/ctc_48_b4.meta"], &memory[..], &["--effort", effort, "-o", &plan]].concat();
         let report = json(0, &args);
         assert_eq!(report["verdict"], "fits_with_swapping", "{report}");
+        // When stacks come back from the host is not predicted, so nobody may count on it.
+        assert!(report["accumulators_on_host"].as_u64() > Some(0) && report["is_tight"] == true, "{report}");
         let args = ["testdata/ctc_48_b4.meta", "--plan", &plan, "-o", &rewritten];
         let output = tool("lms-rewrite", &args);
         assert!(output.status.success(), "{}", stderr(&output));
     }
 }
 
+/// One plan for all GPUs, which swaps where its budget asks for it.
 #[test]
 fn each_gpu_has_its_budget() {
     let directory = TempDir::new().unwrap();
