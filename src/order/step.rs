@@ -18,6 +18,8 @@ pub struct Step {
     targets: Vec<Vec<NodeId>>,
     /// The runs among them that are this step's.
     planned: Range<usize>,
+    /// These, and those that are run in turn with them, as bits.
+    in_turn: u64,
     members: Vec<bool>,
     exclusive: Vec<bool>,
     is_known: bool,
@@ -56,7 +58,8 @@ impl Step {
         let is_planned = planned.clone().fold(0, |planned, number| planned | bit_of(number));
         let members: Vec<bool> = bits.iter().map(|runs| runs & is_planned != 0).collect();
         let exclusive = needed_by_nothing_else(graph, &members);
-        Step { targets: runs.to_vec(), planned, members, exclusive, is_known: true, runs: bits }
+        let (targets, in_turn) = (runs.to_vec(), is_planned);
+        Step { targets, planned, in_turn, members, exclusive, is_known: true, runs: bits }
     }
 
     fn guessed(graph: &Graph) -> Step {
@@ -72,7 +75,7 @@ impl Step {
         close_over_predecessors(graph, &mut members);
         let exclusive = needed_by_nothing_else(graph, &members);
         let (targets, runs) = (Vec::new(), vec![0; graph.len()]);
-        Step { targets, planned: 0..0, members, exclusive, is_known: false, runs }
+        Step { targets, planned: 0..0, in_turn: 0, members, exclusive, is_known: false, runs }
     }
 
     /// How many runs there are that each are a step of their own.
@@ -88,7 +91,12 @@ impl Step {
     /// The step of one of the runs alone.
     pub fn of_run(&self, graph: &Graph, run: usize) -> Step {
         let number = self.planned.start + run;
-        Step::of_runs(graph, &self.targets, number..number + 1)
+        Step { in_turn: self.in_turn, ..Step::of_runs(graph, &self.targets, number..number + 1) }
+    }
+
+    /// Whether the op runs in this step, or in one that is run in turn with it.
+    pub fn runs_in_turn(&self, node: NodeId) -> bool {
+        self.runs[node.index()] & self.in_turn != 0
     }
 
     /// Whether somebody said what a step is run for; else this is a guess from what graphs usually hold.

@@ -63,7 +63,7 @@ pub struct Outline<'a> {
 }
 
 /// What is run.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Step,
     Initializer,
@@ -256,7 +256,13 @@ impl<'a> Outline<'a> {
     /// Finds what is on the GPUs from step to step, and how it comes there.
     fn find_persistent(&mut self, kind: Kind) {
         let runs = |node: NodeId| self.number(node).is_some();
-        let persistent = Persistent::of(self.analysis, &self.placement, &self.constant, runs);
+        // A session keeps the constants of all that it has run.
+        let keeps_constants = |node: NodeId| {
+            let is_in_turn = kind == Kind::Step && self.analysis.step.runs_in_turn(node);
+            runs(node) || is_in_turn && !self.constant[node.index()]
+        };
+        let persistent =
+            Persistent::of(self.analysis, &self.placement, &self.constant, runs, keeps_constants);
         let beginning = match kind {
             Kind::Step => {
                 Beginning::of(self.analysis, &self.placement, &persistent, |node| self.number(node))

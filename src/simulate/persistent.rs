@@ -18,7 +18,7 @@ pub(super) struct Persistent {
     /// The constants of the initializer, as GPU and bytes: a session keeps what it has once run, and TensorFlow computes the zeros
     /// that optimizers begin with beforehand. Equal ones are one constant.
     pub initial_constants: Vec<(u16, u64)>,
-    /// The step's constants.
+    /// The constants of the step, and of those that are run in turn with it.
     pub constants: Vec<(u16, u64)>,
 }
 
@@ -33,12 +33,13 @@ pub(super) struct Variable {
 }
 
 impl Persistent {
-    /// Finds them.
+    /// Finds them. `runs` says which ops a step runs, and `keeps_constants` whose constants stay.
     pub fn of(
         analysis: &Analysis,
         placement: &Placement,
         constant: &[bool],
         runs: impl Fn(NodeId) -> bool,
+        keeps_constants: impl Fn(NodeId) -> bool,
     ) -> Persistent {
         let graph = analysis.graph;
         let bytes_of = |tensor: TensorId| analysis.sizes.bytes(tensor).filter(|&bytes| bytes > 0);
@@ -91,7 +92,7 @@ impl Persistent {
         // Constants are kept where they are read.
         let mut read: Vec<(u16, BTreeMap<TensorId, u64>)> = Vec::new();
         let mut places: HashMap<(u16, Fingerprint), usize> = HashMap::new();
-        for node in graph.node_ids().filter(|&node| runs(node)) {
+        for node in graph.node_ids().filter(|&node| keeps_constants(node)) {
             for (&tensor, &place) in graph.data_inputs(node).iter().zip(placement.inputs(node)) {
                 let producer = graph.producer(tensor);
                 // TensorFlow copies those of the host in each step.

@@ -562,6 +562,19 @@ fn steps_that_are_run_in_turn_each_keep_to_the_budget() {
     }
 }
 
+/// A session keeps the constants of all that it has run: each step finds those of the other there.
+#[test]
+fn constants_of_steps_that_are_run_in_turn_stay() {
+    let persistent = |step: &Value| bytes(&step["devices"][0], "persistent_bytes");
+    let flags = ["testdata/gan_16_b8.meta", "--gpu-mem", "1GiB", "--device-profile", "soft"];
+    let in_turn = json(0, &flags);
+    for (number, train_op) in ["train_d", "train_g"].into_iter().enumerate() {
+        let alone = json(0, &[&flags[..], &["--train-op", train_op]].concat());
+        assert!(persistent(&in_turn["steps"][number]) > persistent(&alone), "{train_op}");
+    }
+    assert_eq!(persistent(&in_turn["steps"][0]), persistent(&in_turn["steps"][1]));
+}
+
 /// Many GPUs: one worker is the plan of one worker, a shared link and a slower network cost, and all of it is one document.
 #[test]
 fn many_gpus_are_predicted() {
