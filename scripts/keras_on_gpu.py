@@ -112,7 +112,7 @@ def main():
     import tensorflow as tf
     import tf_lms
 
-    # What tf_lms turns off to keep the last bits.
+    # What tf_lms turns off for a planned step.
     tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False, "constant_folding": False, "layout_optimizer": False})
     if args.deterministic:
         tf.config.experimental.enable_op_determinism()

@@ -48,7 +48,7 @@ def test_functions_are_called_without_what_decides_about_the_last_bit():
 
     def told():
         config = config_pb2.ConfigProto.FromString(context.context().function_call_options.config_proto_serialized)
-        return [getattr(config.graph_options.rewrite_options, name) for name in private_hooks.INEXACT]
+        return [getattr(config.graph_options.rewrite_options, name) for name in private_hooks.TURNED_OFF]
 
     before = told()
     with private_hooks.exact_calls():

@@ -19,18 +19,24 @@ def without_xla(graph_def: Any) -> tuple[str, ...]:
     functions = {function.signature.name: function for function in graph_def.library.function}
     marked = {name for name, function in functions.items() if _is_marked(function.attr)}
     calls = [node for body in _bodies(graph_def) for node in body if _is_marked(node.attr)]
-    marked |= {node.attr["f"].func.name for node in calls if node.attr["f"].func.name in functions}
+    marked |= {_callee(node) for node in calls} & functions.keys()
     freed = {name for name in marked if not _only_xla(functions[name], functions)}
     for name in freed:
         _unmark(functions[name].attr)
     for node in calls:
-        if node.attr["f"].func.name in freed:
+        if _callee(node) in freed:
             _unmark(node.attr)
     return tuple(sorted(freed))
 
 
 def _bodies(graph_def: Any) -> list[Any]:
     return [graph_def.node, *(function.node_def for function in graph_def.library.function)]
+
+
+def _callee(node: Any) -> str:
+    """The function that a node calls, by its attribute or as if it were an op."""
+    # Asking for an attribute that is not there would add it.
+    return str(node.attr["f"].func.name if "f" in node.attr else node.op)
 
 
 def _is_marked(attr: Any) -> bool:

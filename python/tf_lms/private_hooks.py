@@ -24,9 +24,9 @@ KERAS_VERSIONS = ((3, 5), (3, 15))
 #: What Keras calls the function that runs one step on a batch, on all replicas.
 KERAS_STEP = "one_step_on_data"
 
-#: What decides about the last bit where copies stand between ops, and what takes memory that nobody planned: folded constants, and images
-#: that are turned at both ends of a copy.
-INEXACT = ("arithmetic_optimization", "constant_folding", "layout_optimizer")
+#: The graph optimizations that are off for a planned step: they decide about the last bit where copies stand between ops, or take memory
+#: that nobody planned, as folded constants do, and images that are turned at both ends of a copy.
+TURNED_OFF = ("arithmetic_optimization", "constant_folding", "layout_optimizer")
 
 
 def _minor(version: str) -> tuple[int, int]:
@@ -225,7 +225,7 @@ def function_like(concrete: Any, graph: Any, inputs: list[Any], outputs: list[An
 
 @contextlib.contextmanager
 def exact_calls() -> Iterator[None]:
-    """While this is open, functions that this thread calls are optimized without what is in `INEXACT`."""
+    """While this is open, functions that this thread calls are optimized without what is in `TURNED_OFF`."""
     from tensorflow.python.eager import context
 
     ours = context.context()
@@ -247,7 +247,7 @@ def _exact(options: Any) -> Any:
     key = (options.config_proto_serialized, options.executor_type)
     if key not in _exact_of:
         config = config_pb2.ConfigProto.FromString(options.config_proto_serialized)
-        for name in INEXACT:
+        for name in TURNED_OFF:
             setattr(config.graph_options.rewrite_options, name, rewriter_config_pb2.RewriterConfig.OFF)
         _exact_of[key] = context.FunctionCallOptions(executor_type=options.executor_type, config_proto=config)
     return _exact_of[key]

@@ -96,7 +96,8 @@ class Report:
         """What one should know besides, a sentence each."""
         notes = list(self.data.get("notes", []))
         if self.without_xla:
-            notes.append(f"what XLA compiled is run op by op: {', '.join(self.without_xla)}")
+            first, more = self.without_xla[0], len(self.without_xla) - 1
+            notes.append(f"what XLA compiled is run op by op: {first}" + (f" and {more} more" if more else ""))
         return [self.original, *notes] if self.original else notes
 
     def _most(self, name: str) -> int:

@@ -114,7 +114,7 @@ def session_config(config: Any = None) -> Any:
         made.allow_soft_placement = True
     else:
         made.CopyFrom(config)
-    for name in private_hooks.INEXACT:
+    for name in private_hooks.TURNED_OFF:
         setattr(made.graph_options.rewrite_options, name, rewriter_config_pb2.RewriterConfig.OFF)
     return made
 
