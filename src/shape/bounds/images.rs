@@ -1,4 +1,4 @@
-//! Images that are resized, and whose places become channels or examples.
+//! Images that are resized, summed up, and whose places become channels or examples.
 
 use super::{Bounds, Most};
 use crate::graph::NodeId;
@@ -51,4 +51,11 @@ pub(super) fn batch_to_space(bounds: &mut Bounds, node: NodeId) -> Option<Most> 
         most[0] /= block.max(1);
     }
     Some(most)
+}
+
+/// The sum over all but the channels.
+pub(super) fn of_channels(bounds: &Bounds, node: NodeId) -> Option<Most> {
+    let most = bounds.input(node, 0)?;
+    let is_first = bounds.graph.attrs(node).string("data_format") == Some(b"NCHW");
+    Some(vec![*if is_first { most.get(1) } else { most.last() }?])
 }

@@ -3,8 +3,8 @@
 use super::{Bounds, values};
 use crate::graph::{NodeId, TensorId};
 
-/// How far back sums and products are followed.
-const DEEPEST: u32 = 16;
+/// How far back sums and products are followed, each way of each: a sum of sums has twice as many at each step.
+const DEEPEST: u32 = 8;
 
 /// So many times a number that is not known, if there is one, and some more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use super::{Bounds, Most, broadcast};
 use crate::graph::NodeId;
-use crate::ops::{Attr, AttrLookup};
 
 /// The product of two matrices, or of two batches of them, either of which may be transposed.
 pub(super) fn product(bounds: &Bounds, node: NodeId, transposes: [&str; 2]) -> Option<Most> {
@@ -67,11 +66,4 @@ pub(super) fn diagonals(bounds: &mut Bounds, node: NodeId) -> Option<Most> {
     let rows = most.last_mut()?;
     *rows = columns.min(*rows);
     is_main.then_some(most)
-}
-
-/// The sum over all but the channels.
-pub(super) fn of_channels(bounds: &Bounds, node: NodeId) -> Option<Most> {
-    let most = bounds.input(node, 0)?;
-    let is_first = matches!(bounds.graph.attrs(node).attr("data_format"), Some(Attr::Str(b"NCHW")));
-    Some(vec![*if is_first { most.get(1) } else { most.last() }?])
 }

@@ -194,7 +194,7 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<
         "SparseTensorDenseMatMul" => matrices::sparse_by_dense(bounds, node),
         "MatrixDiag" | "MatrixDiagV3" => matrices::of_diagonals(bounds, node),
         "MatrixDiagPart" | "MatrixDiagPartV3" => matrices::diagonals(bounds, node),
-        "BiasAddGrad" => matrices::of_channels(bounds, node),
+        "BiasAddGrad" => images::of_channels(bounds, node),
         "ResizeBilinear"
         | "ResizeNearestNeighbor"
         | "ResizeBicubic"
