@@ -3,7 +3,7 @@
 use crate::plan::Draft;
 use crate::simulate::{Machine, NoObserver, Outline, Program, simulate};
 use crate::size::Size;
-use crate::tune::{Tuning, peaks_in_overlap};
+use crate::tune::{Tuning, most_in_overlap};
 
 /// How much more than predicted a step with loops may take beside what the overlap of iterations may come to: so much was seen.
 const MARGIN_PART: f64 = 0.05;
@@ -15,14 +15,9 @@ pub fn loop_notes(outline: &Outline, machine: &Machine, tuning: &Tuning, draft: 
         format!("what the loop {} keeps counts {} times, {whence}", of_loop.name, of_loop.times)
     });
     let mut notes: Vec<String> = kept.collect();
-    let gpus = tuning.outcome().map_or(&[][..], |outcome| &outcome.gpus);
-    if !notes.is_empty() {
-        let ahead = peaks_in_overlap(outline, machine, draft);
-        let most = gpus.iter().zip(ahead).map(|(gpu, ahead)| {
-            let margin = (gpu.peak_bytes as f64 * (1.0 + MARGIN_PART)) as u64;
-            margin.max(ahead)
-        });
-        let too_much = most.zip(&machine.whole_memory).filter(|&(most, &whole)| most > whole);
+    if !notes.is_empty() && tuning.outcome().is_some() {
+        let most = most_in_overlap(outline, machine, draft, MARGIN_PART);
+        let too_much = most.into_iter().zip(&machine.whole_memory).filter(|(most, whole)| most > whole);
         if let Some(most) = too_much.map(|(most, _)| most).max() {
             notes.push(format!(
                 "iterations of loops overlap, with which a step may take up to {}: where memory runs out, leave a margin with a lower memory \

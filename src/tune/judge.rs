@@ -5,8 +5,7 @@ use std::ops::Range;
 
 use super::deviations::{chances_of_the_chosen, deviations, further_deviations};
 use super::least_memory::{first_guess, least_memory};
-use crate::graph::TensorId;
-use crate::ops::Fact;
+use super::overlap;
 use crate::plan::Draft;
 use crate::simulate::{
     CHUNK_BYTES, Machine, NoObserver, OutOfMemory, Outcome, Outline, Program, Scenario, simulate, simulate_in,
@@ -41,17 +40,6 @@ impl Caution {
             Caution::Nothing => false,
         }
     }
-}
-
-/// How much more than predicted a step may take whose loops keep things on stacks, as a part.
-const STACKS_BEYOND: f64 = 0.1;
-
-/// The peak of each GPU in bytes if iterations of loops overlap as far as they may, in memory without end.
-pub fn peaks_in_overlap(outline: &Outline, machine: &Machine, draft: &Draft) -> Vec<u64> {
-    let ahead = outline.with_host_ops(&draft.host_ops).with_iterations_ahead();
-    let unlimited = machine.with_memory(Vec::new());
-    let outcome = simulate(&Program::new(&ahead, draft), &unlimited, &mut NoObserver).unwrap_or_default();
-    outcome.gpus.iter().map(|gpu| gpu.peak_bytes).collect()
 }
 
 /// Says of a plan whether it fits, and how long a step takes with it.
@@ -231,33 +219,17 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Whether there is room, in all of the memory, for iterations of loops that overlap as far as they may. How far they do is a matter of
-    /// time that is not predicted, so a plan for which there is none may run out of memory.
-    ///
-    /// Loops of version 1 overlap most. An attention over 60 places took 7% more than predicted as it is, and 25% with its stacks on the host,
-    /// which come back whenever the host gets to it: such a plan counts as one for which there is no room.
-    pub(super) fn has_room_for_overlap(&self, draft: &Draft) -> bool {
+    /// Whether there is room, in all of the memory, for what a step with a plan may take if iterations of loops overlap.
+    pub(super) fn has_room_for_overlap(&mut self, draft: &Draft) -> bool {
         if self.outline.loops().is_empty() {
             return true;
         }
-        let analysis = self.outline.analysis();
-        let graph = analysis.graph;
-        let is_stack = |taken: &TensorId| graph.op(graph.producer(*taken)).facts().has(Fact::RunsAhead);
-        let on_host = self.outline.accumulators_among(&draft.host_ops);
-        if on_host.iter().any(|accumulator| accumulator.taken.iter().any(is_stack)) {
+        if overlap::is_beyond_prediction(self.outline, draft) {
             return false;
         }
-        let unlimited = self.machine.with_memory(Vec::new());
-        let program = Program::new(self.outline, draft);
-        let outcome = simulate(&program, &unlimited, &mut NoObserver).unwrap_or_default();
-        let has_stacks = graph
-            .node_ids()
-            .any(|node| analysis.step.contains(node) && graph.op(node).facts().has(Fact::RunsAhead));
-        let beyond = if has_stacks { STACKS_BEYOND } else { 0.0 };
-        let peaks = outcome.gpus.iter().map(|gpu| (gpu.peak_bytes as f64 * (1.0 + beyond)) as u64);
-        let most =
-            peaks.zip(peaks_in_overlap(self.outline, self.machine, draft)).map(|(one, other)| one.max(other));
-        most.zip(&self.machine.whole_memory).all(|(most, &whole)| most <= whole)
+        self.simulations += overlap::SIMULATIONS;
+        let most = overlap::most_in_overlap(self.outline, self.machine, draft, 0.0);
+        most.iter().zip(&self.machine.whole_memory).all(|(most, whole)| most <= whole)
     }
 
     /// Tries a plan with what no plan was tried with. What it does not fit with is what all are tried with first from now on.
