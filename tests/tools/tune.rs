@@ -1,45 +1,15 @@
 //! `lms-tune` as its users meet it: verdicts, exit statuses, plans, and how it fails.
 
 use std::fs;
-use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::run::{bytes, fail, json, stderr, tool, tune};
+
 const RESNET: &str = "testdata/resnet50_2000_b1.meta";
 const MNIST: &str = "testdata/mnist_cnn.meta";
 const TOWERS: &str = "testdata/unet3d_32_b1_towers.meta";
-
-fn tool(name: &str, arguments: &[&str]) -> Output {
-    Command::new(lms_testing::tool(name)).args(arguments).env_remove("LMS_TENSORFLOW").output().unwrap()
-}
-
-fn tune(arguments: &[&str]) -> Output {
-    tool("lms-tune", arguments)
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-/// The document of a run that ends with this status.
-fn json(status: i32, arguments: &[&str]) -> Value {
-    let output = tune(&[arguments, &["--json"]].concat());
-    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", stderr(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn bytes(report: &Value, field: &str) -> u64 {
-    report[field].as_u64().unwrap_or_else(|| panic!("{field} in {report}"))
-}
-
-/// Runs what must fail with this status, and a message that says so much.
-fn fail(status: i32, arguments: &[&str], says: &str) {
-    let output = tune(arguments);
-    let message = stderr(&output);
-    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {message}");
-    assert!(message.contains(says), "{message}");
-}
 
 /// A plan that counts on all of the memory is better than none, and its user is told. Who gives the part that may be counted on gets what was
 /// asked for.
@@ -133,12 +103,18 @@ fn plans_for_graphs_with_loops_pass_the_check() {
         let args = [&["testdata/ctc_48_b4.meta"], &memory[..], &["--effort", effort, "-o", &plan]].concat();
         let report = json(0, &args);
         assert_eq!(report["verdict"], "fits_with_swapping", "{report}");
-        // When stacks come back from the host is not predicted, so nobody may count on it.
-        assert!(report["accumulators_on_host"].as_u64() > Some(0) && report["is_tight"] == true, "{report}");
         let args = ["testdata/ctc_48_b4.meta", "--plan", &plan, "-o", &rewritten];
         let output = tool("lms-rewrite", &args);
         assert!(output.status.success(), "{}", stderr(&output));
     }
+}
+
+/// When stacks come back from the host is not predicted, so nobody may count on it.
+#[test]
+fn no_plan_with_stacks_on_the_host_is_certain() {
+    let flags = ["--gpu-mem", "1200KiB", "--memory-ratio", "1", "--device-profile", "soft"];
+    let report = json(0, &[&["testdata/ctc_48_b4.meta"], &flags[..]].concat());
+    assert!(bytes(&report, "accumulators_on_host") == 0 || report["is_tight"] == true, "{report}");
 }
 
 /// One plan for all GPUs, which swaps where its budget asks for it.
@@ -331,112 +307,6 @@ fn nothing_fits_below_its_peak() {
         let report = json(0, &[&arguments[..], &["--gpu-mem", &less, "--memory-ratio", "1"]].concat());
         assert_ne!(report["verdict"], "fits", "{train_op:?}");
     }
-}
-
-#[test]
-fn a_second_run_is_explained() {
-    let directory = TempDir::new().unwrap();
-    let (plan, path) = resnet_plan(&directory);
-    assert_eq!(plan["strategy"], "planned");
-    let outputs = |again: &Value| again["outputs"].as_array().unwrap().first().cloned();
-    let output = plan["recomputations"].as_array().unwrap().iter().find_map(outputs).unwrap();
-    let tensor = output["tensor"].as_str().unwrap();
-
-    let told = json(0, &[RESNET, "--gpu-mem", "4GiB", "--plan", &path, "--explain", tensor]);
-    assert_eq!(told["fate"], "recomputed");
-    let without = &told["without"];
-    assert_eq!(without["fits"]["with"], true);
-    let seconds = |which: &str| without["step_seconds"][which].as_f64().unwrap();
-    let comes_to = |which: &str| (without["fits"][which].clone(), seconds(which));
-    assert_ne!(comes_to("without"), comes_to("with"), "{without}");
-    let run = &told["second_runs"][0];
-    assert_eq!(run["consumers"], output["consumers"]);
-    let end = run["runs"]["end_seconds"].as_f64().unwrap();
-    assert!(run["triggers"][0]["runs"]["start_seconds"].as_f64().unwrap() < end);
-    for consumer in told["consumers"].as_array().unwrap() {
-        let is_later = output["consumers"].as_array().unwrap().contains(&consumer["name"]);
-        let start = consumer["runs_after"]["start_seconds"].as_f64().unwrap();
-        assert_eq!(start >= end, is_later, "{consumer}");
-    }
-}
-
-/// The plan for ResNet50 in 4 GiB, and the file that it is in.
-fn resnet_plan(directory: &TempDir) -> (Value, String) {
-    let path = directory.path().join("plan.json").to_str().unwrap().to_string();
-    assert!(tune(&[RESNET, "--gpu-mem", "3500MiB", "-o", &path, "--quiet"]).status.success());
-    (serde_json::from_slice(&fs::read(&path).unwrap()).unwrap(), path)
-}
-
-#[test]
-fn it_is_told_what_keeping_a_tensor_would_change() {
-    let directory = TempDir::new().unwrap();
-    let (plan, path) = resnet_plan(&directory);
-    let told =
-        |tensor: &str| json(0, &[RESNET, "--gpu-mem", "3500MiB", "--plan", &path, "--explain", tensor]);
-    let largest = plan["swaps"].as_array().unwrap().iter().max_by_key(|swap| swap["bytes"].as_u64()).unwrap();
-    let bytes = largest["bytes"].as_u64().unwrap();
-    let without = told(largest["tensor"].as_str().unwrap())["without"].clone();
-    assert_eq!(without["fits"]["with"], true);
-    let peak = |which: &str| without["peak_bytes"][0][which].as_u64().unwrap();
-    assert!(peak("without") <= peak("with") + bytes, "{without}");
-    let seconds = |which: &str| without["step_seconds"][which].as_f64().unwrap();
-    let comes_to = |which: &str| (without["fits"][which].clone(), seconds(which));
-    assert_ne!(comes_to("without"), comes_to("with"), "{without}");
-    // What stays anyway changes nothing.
-    let told = told("SparseSoftmaxCrossEntropyWithLogits/SparseSoftmaxCrossEntropyWithLogits");
-    assert_eq!(told["fate"]["stays"], "not_needed");
-    assert_eq!(told["without"], Value::Null);
-}
-
-#[test]
-fn added_edges_are_explained() {
-    let directory = TempDir::new().unwrap();
-    let (plan, path) = resnet_plan(&directory);
-    let asked = |edge: &str| json(0, &[RESNET, "--gpu-mem", "3500MiB", "--plan", &path, "--explain", edge]);
-    let edge = |from: &Value, to: &Value| format!("{}->{}", from.as_str().unwrap(), to.as_str().unwrap());
-    let swap = &plan["swaps"][0];
-    let told = asked(&edge(&swap["swap_ins"][0]["triggers"][0], &swap["tensor"]));
-    assert_eq!(told["reasons"][0]["starts_return"]["tensor"], swap["tensor"]);
-    // Too early, it is in memory all the time that it should be away.
-    assert_eq!(told["without"]["fits"]["with"], true);
-    let again = &plan["recomputations"][0];
-    let told = asked(&edge(&again["triggers"][0], &again["op"]));
-    assert_eq!(told["reasons"][0]["starts_second_run"]["op"], again["op"]);
-    let order = &plan["orders"][0];
-    let told = asked(&edge(&order["before"], &order["after"]));
-    assert_eq!(told["reasons"][0]["order"], order["reason"]);
-    assert!(told["without"]["step_seconds"]["without"].as_f64().unwrap() > 0.0);
-
-    let arguments = |edge| [RESNET, "--gpu-mem", "3500MiB", "--plan", &path, "--explain", edge];
-    fail(2, &arguments("conv1_relu/Relu->conv1_conv/Conv2D"), "the plan adds no such edge");
-    fail(2, &arguments("conv1_relu/Relu->nowhere"), "no such tensor, op or edge");
-    fail(2, &arguments("nowhere"), "has no such tensor");
-}
-
-/// TFLMSv2's strategy makes ops wait for a copy out, and run one after the other.
-#[test]
-fn edges_of_synchronous_plans_are_explained() {
-    let directory = TempDir::new().unwrap();
-    let path = directory.path().join("plan.json").to_str().unwrap().to_string();
-    let flags = ["--sync-mode", "3", "--serialization", "0:40", "--plan-out", &path, "--dry-run", "-q"];
-    let output = tool("lms-rewrite", &[&[RESNET][..], &flags].concat());
-    assert!(output.status.success(), "{}", stderr(&output));
-    let plan: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    let told = |edge: &str| {
-        let output = tune(&[RESNET, "--gpu-mem", "4GiB", "--plan", &path, "--explain", edge]);
-        assert!(output.status.success(), "{}", stderr(&output));
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let waiting = |swap: &&Value| swap["waiting"].as_array().is_some_and(|waiting| !waiting.is_empty());
-    let swap = plan["swaps"].as_array().unwrap().iter().find(waiting).unwrap();
-    let tensor = swap["tensor"].as_str().unwrap();
-    let text = told(&format!("{tensor}->{}", swap["waiting"][0].as_str().unwrap()));
-    assert!(text.contains(&format!("the op waits until {tensor} is out")), "{text}");
-    let order =
-        &plan["orders"].as_array().unwrap().iter().find(|order| order["reason"] == "serialization").unwrap();
-    let text = told(&format!("{}->{}", order["before"].as_str().unwrap(), order["after"].as_str().unwrap()));
-    assert!(text.contains("ops of one level run one after the other"), "{text}");
-    assert!(text.contains("without it"), "{text}");
 }
 
 /// The plan that `lms-tune` finds.

@@ -1,11 +1,12 @@
 //! Weights on the host, as users of the tools meet them.
 
 use std::fs;
-use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
 use tf_lms::format::{Edits, Encoding, Model, ReadOptions};
+
+use super::run::{bytes, stderr, tool};
 
 /// Forward passes with what says what they compute: on resource variables, on reference variables, on constants.
 const FORWARD: [(&str, &[&str]); 3] = [
@@ -18,14 +19,6 @@ const FORWARD: [(&str, &[&str]); 3] = [
 const BUDGET: [&str; 8] =
     ["--gpu-mem", "250KiB", "--memory-ratio", "1", "--device-profile", "soft", "--effort", "0.5"];
 
-fn tool(name: &str, arguments: &[&str]) -> Output {
-    Command::new(lms_testing::tool(name)).args(arguments).env_remove("LMS_TENSORFLOW").output().unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 /// What a tool has on standard output when it ends with this status.
 fn stdout(name: &str, status: i32, arguments: &[&str]) -> Vec<u8> {
     let output = tool(name, arguments);
@@ -35,10 +28,6 @@ fn stdout(name: &str, status: i32, arguments: &[&str]) -> Vec<u8> {
 
 fn tuned(status: i32, arguments: &[&str]) -> Value {
     serde_json::from_slice(&stdout("lms-tune", status, &[arguments, &BUDGET, &["--json"]].concat())).unwrap()
-}
-
-fn bytes(report: &Value, field: &str) -> u64 {
-    report[field].as_u64().unwrap_or_else(|| panic!("{field} in {report}"))
 }
 
 /// A plan with weights on the host.
