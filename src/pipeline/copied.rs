@@ -9,8 +9,7 @@ use crate::simulate::Outline;
 
 /// For each GPU what a step with a plan copies beyond what it copies as it is. Tensors of unknown size count nothing.
 pub fn copied(outline: &Outline, draft: &Draft) -> Vec<Traffic> {
-    let asking: HashSet<NodeId> = outline.asking_for_shapes(draft).into_iter().collect();
-    let runs = |node| outline.entry(node).is_some() || asking.contains(&node);
+    let runs = |node| outline.runs_op(node);
     let mut copied = traffic(outline.analysis(), outline.placement(), draft, runs);
     for (gpu, bytes) in copied_at_the_start(outline, draft) {
         copied[usize::from(gpu)].in_bytes += bytes;
@@ -35,7 +34,7 @@ fn copied_at_the_start(outline: &Outline, draft: &Draft) -> Vec<(u16, u64)> {
     let mut copied = Vec::new();
     for tensor in draft.host_ops.iter().filter(is_weight).flat_map(|&node| graph.outputs(node)) {
         let readers = graph.uses(tensor).iter().filter(|reader| {
-            outline.entry(reader.node).is_some()
+            outline.runs_op(reader.node)
                 && !draft.is_host_op(reader.node)
                 && !later.contains(&(tensor, reader.node))
         });

@@ -6,6 +6,7 @@
 //! process; every error is an [`Error`].
 
 mod analysis;
+mod branches;
 mod budget;
 mod copied;
 mod error;
@@ -13,6 +14,7 @@ mod fit;
 mod for_workers;
 mod image_order;
 mod in_turn;
+mod kept_zeros;
 mod loop_notes;
 mod model;
 mod op_defs;
@@ -23,12 +25,14 @@ mod simulated;
 mod summary;
 
 pub use analysis::AnalysisOptions;
+pub use branches::branches_note;
 pub use budget::{Budget, DEFAULT_PROFILE, StrategyChoice, host_device, measured_ops, profile};
 pub use copied::copied;
 pub use error::{About, Error};
 pub use fit::Fit;
 pub use image_order::image_order_note;
 pub use in_turn::StepFit;
+pub use kept_zeros::kept_zeros_note;
 pub use loop_notes::loop_notes;
 pub use model::{Model, OpenOptions, StepFunction, read};
 pub use op_defs::read_op_list;

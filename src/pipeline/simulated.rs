@@ -3,8 +3,8 @@
 use super::{Budget, Error};
 use crate::cost::{CostSource, Costs, DeviceProfile};
 use crate::order::Placement;
-use crate::plan::Analysis;
-use crate::simulate::{Machine, OpCost, Outline, Unpredictable};
+use crate::plan::{Analysis, Draft};
+use crate::simulate::{Machine, NoObserver, OpCost, Outline, Program, Unpredictable, simulate};
 use crate::tune::{Description, Strategy, Tuning, least_budget, tune, tune_with_margin};
 
 /// A graph with all that its steps are simulated from.
@@ -43,17 +43,22 @@ impl<'a> Simulated<'a> {
         }
     }
 
-    /// What a step runs.
+    /// What a step runs, with the sides of branches that take the most memory.
     ///
     /// # Errors
     ///
     /// If sizes that matter are unknown.
     pub fn outline(&self) -> Result<Outline<'_>, Unpredictable> {
         let costs = &self.costs;
-        Outline::new(self.analysis, &self.placement, |node| OpCost {
+        let outline = Outline::new(self.analysis, &self.placement, |node| OpCost {
             seconds: costs.seconds(node),
             workspace_bytes: costs.workspace_bytes(node),
-        })
+        })?;
+        let unlimited = Machine::new(&self.profile, self.placement.gpus().len(), Vec::new());
+        Ok(outline.in_greatest_case(|outline| {
+            let program = Program::new(outline, &Draft::default());
+            simulate(&program, &unlimited, &mut NoObserver).unwrap_or_default().peak_bytes()
+        }))
     }
 
     /// The machine, with the memory that a plan may count on.

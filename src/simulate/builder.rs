@@ -10,7 +10,7 @@ use super::outline::Outline;
 use super::pool::in_chunks;
 use super::program::{Buffer, NONE, Op, Origin, Program, Tensor};
 use super::runs::{Runs, add_run};
-use super::wiring::{Input, before_of, inputs_of};
+use super::wiring::Input;
 use crate::graph::{Graph, NodeId, Rows, TensorId};
 use crate::ops::Flow;
 use crate::order::Place;
@@ -149,9 +149,7 @@ impl<'a> Builder<'a> {
     fn empty(&mut self, op: u32) {
         let Op { first_tensor, tensors, .. } = self.ops[op as usize];
         let made = first_tensor as usize..(first_tensor + tensors) as usize;
-        for tensor in &mut self.tensors[made] {
-            (tensor.bytes, tensor.content_bytes, tensor.buffer) = (0, 0, Buffer::Persistent);
-        }
+        self.tensors[made].iter_mut().for_each(|tensor| *tensor = Tensor::absent(tensor.place));
         let entry = &mut self.ops[op as usize];
         (entry.seconds, entry.workspace_bytes) = (0.0, 0);
     }
@@ -231,6 +229,7 @@ impl<'a> Builder<'a> {
         }
         for (tensor, exit, bytes) in outline.loops.whole_behind() {
             let Some(exit_entry) = outline.number(exit) else { continue };
+            let bytes = if outline.case.is_absent(outline.analysis.graph, tensor) { 0 } else { bytes };
             let place = outline.placement.output(tensor);
             let op = self.add(Origin::Op(exit), place, place, false, Some((bytes, Buffer::Own)));
             self.edges.push((exit_entry, op));
@@ -238,24 +237,6 @@ impl<'a> Builder<'a> {
             for &taker in &takers[&tensor] {
                 self.edges.push((op, taker));
                 self.read(taker, made);
-            }
-        }
-    }
-
-    /// Lets those run that ask for the shape of what comes back by a copy ([`Outline::asking_for_shapes`]).
-    pub(super) fn connect_shapes(&mut self) {
-        let outline = self.outline;
-        let graph = outline.analysis.graph;
-        for node in outline.asking_for_shapes(self.draft) {
-            let place = outline.placement.op(node);
-            let op = self.add(Origin::Op(node), place, place, false, None);
-            let inputs: Vec<Input> = inputs_of(outline, node).collect();
-            let before: Vec<u32> = before_of(outline, node).collect();
-            self.connect_node(op, node, (&inputs, &before));
-            for reader in graph.outputs(node).flat_map(|output| graph.uses(output)) {
-                if let Some(reader) = outline.number(reader.node) {
-                    self.wait(reader, op);
-                }
             }
         }
     }
@@ -414,8 +395,10 @@ impl<'a> Builder<'a> {
             && let Some(times) = times
         {
             let once = self.outline.analysis.sizes.bytes(tensor).unwrap_or(0);
-            let made = self.ops[copy as usize].first_tensor;
-            self.tensors[made as usize].bytes = in_chunks(once).saturating_mul(times);
+            let made = &mut self.tensors[self.ops[copy as usize].first_tensor as usize];
+            if made.content_bytes > 0 {
+                made.bytes = in_chunks(once).saturating_mul(times);
+            }
         }
     }
 

@@ -21,6 +21,11 @@ pub struct Liveness {
 impl Liveness {
     /// `is_training` is what Keras's learning phase says.
     pub fn of(graph: &Graph, is_training: bool) -> Liveness {
+        Liveness::with(graph, is_training, &[])
+    }
+
+    /// The same where it is known what some tensors are.
+    pub(super) fn with(graph: &Graph, is_training: bool, known: &[(TensorId, bool)]) -> Liveness {
         let mut liveness =
             Liveness { dead_ops: vec![false; graph.len()], dead_outputs: vec![None; graph.len()] };
         for &node in graph.topological() {
@@ -37,7 +42,12 @@ impl Liveness {
             };
             liveness.dead_ops[node.index()] = controls_are_dead || inputs_are_dead;
             if graph.flow(node) == Some(Flow::Switch) {
-                let taken = inputs.get(1).and_then(|&predicate| known_value(graph, predicate, is_training));
+                let taken = inputs.get(1).and_then(|&predicate| {
+                    let predicate = renamed(graph, predicate);
+                    let known =
+                        known.iter().find(|(tensor, _)| *tensor == predicate).map(|&(_, value)| value);
+                    known.or_else(|| known_value(graph, predicate, is_training))
+                });
                 liveness.dead_outputs[node.index()] = taken.map(|taken| u32::from(!taken));
             }
         }
@@ -58,22 +68,30 @@ impl Liveness {
     }
 }
 
-/// The value of a predicate, if it is known before the step.
-fn known_value(graph: &Graph, mut tensor: TensorId, is_training: bool) -> Option<bool> {
+/// What a tensor is before ops that only give it another name.
+pub(super) fn renamed(graph: &Graph, mut tensor: TensorId) -> TensorId {
     loop {
         let producer = graph.producer(tensor);
         if producer.index() >= graph.len() {
-            return None;
+            return tensor;
         }
         match (graph.op(producer).name(), graph.data_inputs(producer)) {
             ("Identity", &[copied]) => tensor = copied,
-            _ if graph.op(producer).facts().has(Fact::Fed) => {
-                return graph.is_learning_phase(producer).then_some(is_training);
-            }
-            ("Const", _) => return constant(graph, producer),
-            _ => return None,
+            _ => return tensor,
         }
     }
+}
+
+/// The value of a predicate, if it is known before the step.
+fn known_value(graph: &Graph, predicate: TensorId, is_training: bool) -> Option<bool> {
+    let producer = graph.producer(predicate);
+    if producer.index() >= graph.len() {
+        return None;
+    }
+    if graph.op(producer).facts().has(Fact::Fed) {
+        return graph.is_learning_phase(producer).then_some(is_training);
+    }
+    (graph.op(producer).name() == "Const").then(|| constant(graph, producer))?
 }
 
 /// The value of a constant truth value.

@@ -8,6 +8,7 @@ mod buffers;
 mod builder;
 mod by_levels;
 mod carried;
+mod cases;
 mod constants;
 mod copied_reads;
 mod exchanges;

@@ -9,6 +9,7 @@ use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use super::accumulations::{Accumulation, OnHost, Pace, accumulations};
 use super::carried::Carried;
+use super::cases::Case;
 use super::copied_reads::copied_reads;
 use super::free_loops::{FreeLoop, free_loops, times_at_once};
 use super::holders::root;
@@ -23,7 +24,7 @@ use super::runs::Runs;
 use super::wiring::Wiring;
 use super::{Liveness, constants};
 use crate::graph::{Graph, NodeId, TensorId};
-use crate::ops::Fact;
+use crate::ops::{Fact, Flow};
 use crate::order::{Place, Placement};
 use crate::plan::{Accumulator, Analysis, Draft, Traffic, Weight, accumulators, weights};
 
@@ -60,6 +61,10 @@ pub struct Outline<'a> {
     free_loops: OnceLock<Vec<FreeLoop>>,
     /// How often tensors are there at a time whose loop's iterations are side by side.
     side_by_side: HashMap<TensorId, u64>,
+    /// Which sides of branches are taken.
+    pub(super) case: Case,
+    /// The step in the other cases that there are.
+    others: Vec<Outline<'a>>,
 }
 
 /// What is run.
@@ -201,6 +206,8 @@ impl<'a> Outline<'a> {
             seconds: costs.iter().map(|cost| cost.seconds).collect(),
             workspace_bytes: costs.iter().map(|cost| cost.workspace_bytes).collect(),
             order,
+            case: Case::default(),
+            others: Vec::new(),
         };
         outline.find_persistent(kind);
         Ok(outline)
@@ -306,9 +313,52 @@ impl<'a> Outline<'a> {
             seconds: self.seconds.clone(),
             workspace_bytes: self.workspace_bytes.clone(),
             order: self.order.clone(),
+            case: self.case.clone(),
+            others: self.others.iter().map(|other| other.with_host_ops(host_ops)).collect(),
         };
         outline.find_persistent(Kind::Step);
         outline
+    }
+
+    /// The same in the case that is the greatest as `size` has it, the first of several. Where no branch of the graph matters, that is the
+    /// only one.
+    pub fn in_greatest_case<T: Ord>(self, size: impl Fn(&Outline) -> T) -> Outline<'a> {
+        let runs = |node: NodeId| self.number(node).is_some();
+        let cases = Case::all(self.analysis, &self.placement, &self.loops, runs);
+        if cases.len() < 2 {
+            return self;
+        }
+        let mut outlines: Vec<Outline> = cases.iter().map(|case| self.in_case(case)).collect();
+        let sizes: Vec<T> = outlines.iter().map(size).collect();
+        // The last of the greatest is taken, so they come from behind.
+        let greatest = (0..outlines.len()).rev().max_by_key(|&at| &sizes[at]).unwrap_or(0);
+        let taken = outlines.swap_remove(greatest);
+        Outline { others: outlines, ..taken }
+    }
+
+    /// The same in one case, as if there were no other.
+    fn in_case(&self, case: &Case) -> Outline<'a> {
+        Outline { case: case.clone(), others: Vec::new(), ..self.with_host_ops(&self.host_ops) }
+    }
+
+    /// The same with both sides of all branches; none if it has them already.
+    pub fn with_all_sides(&self) -> Option<Outline<'a>> {
+        (!self.others.is_empty()).then(|| self.in_case(&Case::default()))
+    }
+
+    /// The step in the other cases that there are.
+    pub fn other_cases(&self) -> &[Outline<'a>] {
+        &self.others
+    }
+
+    /// Whether a step runs an op, with the sides of branches that it takes.
+    pub fn runs_op(&self, node: NodeId) -> bool {
+        self.number(node).is_some() && !self.case.is_idle(node)
+    }
+
+    /// What branches go by, each with what it is taken to be, where the cases tell.
+    pub fn chosen(&self) -> &[(TensorId, bool)] {
+        self.case.chosen()
     }
 
     /// The same where iterations of loops overlap as far as they may.
@@ -406,10 +456,13 @@ impl<'a> Outline<'a> {
 
     /// The buffer of an output of an op.
     pub(super) fn buffer(&self, node: NodeId, tensor: TensorId) -> Buffer {
-        match self.copied_reads.contains(&node) {
-            true => Buffer::Own,
-            false => buffer(self.analysis.graph, &self.analysis.sizes, node, tensor),
+        let graph = self.analysis.graph;
+        if self.copied_reads.contains(&node) {
+            return Buffer::Own;
         }
+        let is_value = graph.flow(node) == Some(Flow::Merge) && graph.output_index(tensor) == 0;
+        let given = if is_value { self.case.given_by(graph, node) } else { None };
+        given.map_or_else(|| buffer(graph, &self.analysis.sizes, node, tensor), Buffer::Input)
     }
 
     /// What certainly does not run.
@@ -420,25 +473,6 @@ impl<'a> Outline<'a> {
     /// The entry that an op is in every program of this outline; none if no step runs it.
     pub fn entry(&self, node: NodeId) -> Option<u32> {
         self.number(node)
-    }
-
-    /// The ops that a step runs only with this plan: those that ask for the shape of what comes back by a copy, in the order of the file.
-    ///
-    /// Otherwise such an op is computed before the first step. But TensorFlow does that for each device by itself, and there what comes
-    /// from elsewhere has no shape yet: the op runs in each step, and the copy is made for it.
-    pub fn asking_for_shapes(&self, draft: &Draft) -> Vec<NodeId> {
-        let graph = self.analysis.graph;
-        let asks = |node: &NodeId| {
-            self.constant[node.index()]
-                && graph.op(*node).facts().has(Fact::ReadsNoValues)
-                && self.analysis.step.contains(*node)
-                && !self.liveness.is_dead_op(*node)
-        };
-        let swap_ins = draft.swaps.iter().flat_map(|swap| &swap.uses);
-        let mut asking: Vec<NodeId> = swap_ins.flat_map(|of| &of.consumers).copied().filter(asks).collect();
-        asking.sort_unstable();
-        asking.dedup();
-        asking
     }
 
     /// Variables and constants, in bytes, for each GPU.

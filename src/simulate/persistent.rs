@@ -195,8 +195,9 @@ fn fingerprint(analysis: &Analysis, tensor: TensorId) -> Fingerprint {
 
 /// How many of several equal constants TensorFlow keeps.
 ///
-/// It compares equal ones with the first of them alone (`OptimizerCSE::Optimize`), and of those that it computes beforehand the first are
-/// those of loops, which wait for their iteration and so are equal to none that wait for something else, or for nothing.
+/// Those that wait for something else are not equal (`OptimizerCSE::Optimize`): the zeros of one branch are not those of another. It compares
+/// equal ones with the first of them alone, and of those that it computes beforehand the first are those of loops, which wait for their
+/// iteration.
 fn kept_of(analysis: &Analysis, equal: &BTreeMap<TensorId, u64>) -> usize {
     let Analysis { graph, flow, .. } = analysis;
     let makers = || equal.keys().map(|&tensor| graph.producer(tensor));
@@ -208,7 +209,7 @@ fn kept_of(analysis: &Analysis, equal: &BTreeMap<TensorId, u64>) -> usize {
         known.flat_map(|node| graph.control_inputs(node)).copied().collect()
     };
     match makers().filter(is_computed_in_loop).map(waits).collect::<BTreeSet<_>>().len() {
-        0 => 1,
+        0 => makers().map(waits).collect::<BTreeSet<_>>().len(),
         apart => apart + makers().filter(|node| !is_computed_in_loop(node)).count(),
     }
 }

