@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use lms_testing::program::{self, Case, GOOGLENET, number, ready};
+use lms_testing::program::{self, Case, MOBILENET, number, ready};
 use serde_json::Value;
 
 const FOR_SOFT: [&str; 5] = ["--json", "--device-profile", "soft", "--memory-ratio", "1"];
@@ -35,7 +35,7 @@ fn plans_for_the_asynchronous_allocator_train_in_their_memory() {
     }
     let directory = tempfile::tempdir().unwrap();
     let plan = directory.path().join("plan.json");
-    let case = &GOOGLENET;
+    let case = &MOBILENET;
     let planned = tune(case, &["--gpu-mem", "min", "--allocator", "async", "-o", plan.to_str().unwrap()]);
     assert_eq!(planned["allocator"], "async");
     let least = number(&planned, "/gpu_mem");
