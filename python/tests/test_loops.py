@@ -38,9 +38,8 @@ def test_a_list_is_as_long_as_a_shape_says():
 def test_what_a_branch_saves_has_the_size_of_what_is_in_it():
     dropped = last_json(run_program("loops.py", "dropped"))
     assert dropped["report"]["verdict"] == "fits"
-    # Which layers run is by chance; all of them count. It is 3.3% too low, by one activation, since zeros of an open batch no longer count
-    # as constants; where that one is was not found out.
-    assert dropped["lms"]["peak"] < 1.04 * dropped["report"]["peak"]
+    # Which layers run is by chance; all of them count.
+    assert dropped["lms"]["peak"] < 1.02 * dropped["report"]["peak"]
 
 
 def test_arguments_count_where_they_are():

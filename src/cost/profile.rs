@@ -53,7 +53,8 @@ pub struct DeviceProfile {
     pub link_latency_seconds: f64,
     /// How many GPUs share one link, and so its rates when all of them copy.
     pub gpus_per_link: u32,
-    /// The most scratch memory that a convolution takes without matrix units, beside images in the other order; 0 if scratch is not device memory, whatever the op.
+    /// The most scratch memory that a convolution takes without matrix units, beside images in the other order; 0 if scratch is not device
+    /// memory, whatever the op.
     pub workspace_bytes: u64,
     /// Whether kernels run in the thread that launches them, so that the host never runs ahead of the device.
     pub synchronous_kernels: bool,

@@ -43,6 +43,20 @@ enum Choice {
     Merged(NodeId),
 }
 
+/// The tensor that a predicate is a copy of: `cond` passes its predicate through `Identity` ops.
+pub fn origin(graph: &Graph, mut tensor: TensorId) -> TensorId {
+    loop {
+        let producer = graph.producer(tensor);
+        if producer.index() >= graph.len() {
+            return tensor;
+        }
+        match (graph.op(producer).name(), graph.data_inputs(producer)) {
+            ("Identity", &[copied]) => tensor = copied,
+            _ => return tensor,
+        }
+    }
+}
+
 /// The frames and conditions of all nodes of a graph.
 #[derive(Debug, Clone)]
 pub struct ControlFlow {
@@ -264,7 +278,7 @@ impl Finder<'_> {
     /// Notes under which condition each output of a `Switch` is alive.
     fn note_branches(&mut self, node: NodeId) {
         let &[_, predicate] = self.graph.data_inputs(node) else { return };
-        let predicate = self.origin(predicate);
+        let predicate = origin(self.graph, predicate);
         let condition = self.flow.condition(node);
         for tensor in self.graph.outputs(node) {
             let choice = Choice::Branch { predicate, output: self.graph.output_index(tensor) };
@@ -275,20 +289,6 @@ impl Finder<'_> {
 
     fn tensor(&self, tensor: TensorId) -> Condition {
         self.flow.tensor_condition(self.graph, tensor)
-    }
-
-    /// The tensor that a predicate is a copy of: `cond` passes its predicate through `Identity` ops.
-    fn origin(&self, mut tensor: TensorId) -> TensorId {
-        loop {
-            let producer = self.graph.producer(tensor);
-            if producer.index() >= self.graph.len() {
-                return tensor;
-            }
-            match (self.graph.op(producer).name(), self.graph.data_inputs(producer)) {
-                ("Identity", &[copied]) => tensor = copied,
-                _ => return tensor,
-            }
-        }
     }
 
     fn all_inputs(&mut self, node: NodeId) -> Condition {

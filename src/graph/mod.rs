@@ -24,7 +24,7 @@ use std::sync::OnceLock;
 
 pub use attrs::{NodeAttrs, output_shapes};
 pub use by_name::ByName;
-pub use control_flow::{Condition, ControlFlow, FrameId};
+pub use control_flow::{Condition, ControlFlow, FrameId, origin};
 pub use device::{Device, DeviceError};
 pub use error::GraphError;
 pub use ref_variables::{RefVariable, RefVariables};

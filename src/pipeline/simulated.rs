@@ -55,10 +55,11 @@ impl<'a> Simulated<'a> {
             workspace_bytes: costs.workspace_bytes(node),
         })?;
         let unlimited = Machine::new(&self.profile, self.placement.gpus().len(), Vec::new());
-        Ok(outline.in_greatest_case(|outline| {
+        let greatest = outline.in_greatest_case(|outline| {
             let program = Program::new(outline, &Draft::default());
             simulate(&program, &unlimited, &mut NoObserver).unwrap_or_default().peak_bytes()
-        }))
+        });
+        Ok(greatest.unwrap_or(outline))
     }
 
     /// The machine, with the memory that a plan may count on.

@@ -5,16 +5,19 @@
 //! not taken takes no time and no memory. What is said of a step is said of the case that takes the most, and a plan has to fit in all of them.
 //! Of other branches both sides count.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::liveness::{Liveness, renamed};
+use super::Liveness;
 use super::loops::Loops;
 use super::outline::output_bytes;
 use super::pool::in_chunks;
-use super::program::buffer;
+use super::program::{Buffer, buffer};
 use crate::graph::{FrameId, Graph, NodeId, TensorId};
+use crate::ops::Flow;
 use crate::order::{Place, Placement};
 use crate::plan::Analysis;
+use crate::shape::Sizes;
 
 /// Of so many choices each combination is a case.
 const MOST_CHOICES: usize = 3;
@@ -65,13 +68,50 @@ impl Case {
     pub fn is_absent(&self, graph: &Graph, tensor: TensorId) -> bool {
         self.liveness.as_ref().is_some_and(|liveness| liveness.is_dead(graph, tensor))
     }
+}
 
-    /// The input of a `Merge` that it gives, if the case tells.
-    pub fn given_by(&self, graph: &Graph, merge: NodeId) -> Option<u32> {
-        let inputs = graph.data_inputs(merge);
-        let mut present = (0..).zip(inputs).filter(|&(_, &input)| !self.is_absent(graph, input));
-        let (slot, _) = present.next()?;
-        (self.liveness.is_some() && inputs.len() > 1 && present.next().is_none()).then_some(slot)
+/// The only input of a `Merge` that there is, none if there may be several; of what certainly is not made `is_absent` knows.
+pub(super) fn only_input(graph: &Graph, merge: NodeId, is_absent: impl Fn(TensorId) -> bool) -> Option<u32> {
+    let mut present = (0..).zip(graph.data_inputs(merge)).filter(|&(_, &input)| !is_absent(input));
+    let (slot, _) = present.next()?;
+    present.next().is_none().then_some(slot)
+}
+
+/// The largest input of a `Merge` that its branch made, where another branch may give what was there before: if that of a layer that may be
+/// left out counted, what the layer makes would be gone.
+pub(super) fn largest_made(
+    graph: &Graph,
+    sizes: &Sizes,
+    merge: NodeId,
+    is_absent: impl Fn(TensorId) -> bool,
+) -> Option<u32> {
+    let inputs = graph.data_inputs(merge);
+    let is_head = inputs.iter().any(|&input| graph.is_back_edge(graph.producer(input), merge));
+    let is_made = |input: TensorId| !is_head && !is_absent(input) && is_made_in_branch(graph, sizes, input);
+    let made = (0..).zip(inputs).filter(|&(_, &input)| is_made(input));
+    made.max_by_key(|&(slot, &input)| (sizes.bytes(input), Reverse(slot))).map(|(slot, _)| slot)
+}
+
+/// Whether a tensor has memory that was not there before the branch in which it is.
+fn is_made_in_branch(graph: &Graph, sizes: &Sizes, mut tensor: TensorId) -> bool {
+    loop {
+        let node = graph.producer(tensor);
+        if node.index() >= graph.len() {
+            return false;
+        }
+        match graph.flow(node) {
+            Some(Flow::Switch) => return false,
+            // The end of another branch within this one, of which one side may be from before.
+            Some(Flow::Merge) => return true,
+            _ => {}
+        }
+        match buffer(graph, sizes, node, tensor) {
+            Buffer::Input(slot) => match graph.data_inputs(node).get(slot as usize) {
+                Some(&input) => tensor = input,
+                None => return false,
+            },
+            made => return made.may_be_own(),
+        }
     }
 }
 
@@ -83,6 +123,11 @@ fn choices(
     runs: impl Fn(NodeId) -> bool,
 ) -> Vec<TensorId> {
     let Analysis { graph, flow, sizes, .. } = analysis;
+    // A loop may choose anew in each iteration.
+    let is_made_once = |choice: TensorId| {
+        let maker = graph.producer(choice);
+        maker.index() >= graph.len() || flow.frame(maker) == FrameId::TOP
+    };
     // For each choice what its two sides make.
     let mut sides: BTreeMap<TensorId, [u64; 2]> = BTreeMap::new();
     let mut all_bytes = 0u64;
@@ -94,8 +139,8 @@ fn choices(
             .map(|output| loops.bytes(output, in_chunks(output_bytes(analysis, node, output).unwrap_or(0))))
             .fold(0u64, u64::saturating_add);
         all_bytes = all_bytes.saturating_add(bytes);
-        for (predicate, side) in flow.branches_of(flow.condition(node)) {
-            if let Some(choice) = choice_of(analysis, predicate)
+        for (choice, side) in flow.branches_of(flow.condition(node)) {
+            if is_made_once(choice)
                 && let Some(made) = sides.entry(choice).or_default().get_mut(side as usize)
             {
                 *made = made.saturating_add(bytes);
@@ -109,17 +154,9 @@ fn choices(
         .map(|(&choice, made)| (choice, lesser(made)))
         .filter(|&(_, made)| made > least)
         .collect();
-    choices.sort_by_key(|&(choice, made)| (std::cmp::Reverse(made), choice));
+    choices.sort_by_key(|&(choice, made)| (Reverse(made), choice));
     choices.truncate(MOST_CHOICES);
     let mut choices: Vec<TensorId> = choices.into_iter().map(|(choice, _)| choice).collect();
     choices.sort_unstable();
     choices
-}
-
-/// What a step chooses once that branches on a tensor go by, under whatever name; none if a loop chooses anew in each iteration.
-fn choice_of(analysis: &Analysis, predicate: TensorId) -> Option<TensorId> {
-    let Analysis { graph, flow, .. } = analysis;
-    let choice = renamed(graph, predicate);
-    let maker = graph.producer(choice);
-    (maker.index() >= graph.len() || flow.frame(maker) == FrameId::TOP).then_some(choice)
 }

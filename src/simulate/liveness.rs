@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-use crate::graph::{Graph, NodeId, TensorId};
+use crate::graph::{Graph, NodeId, TensorId, origin};
 use crate::ops::{Fact, Flow};
 use crate::proto::tensorflow::attr_value::Value;
 use crate::proto::tensorflow::{AttrValue, TensorProto};
@@ -43,7 +43,7 @@ impl Liveness {
             liveness.dead_ops[node.index()] = controls_are_dead || inputs_are_dead;
             if graph.flow(node) == Some(Flow::Switch) {
                 let taken = inputs.get(1).and_then(|&predicate| {
-                    let predicate = renamed(graph, predicate);
+                    let predicate = origin(graph, predicate);
                     let known =
                         known.iter().find(|(tensor, _)| *tensor == predicate).map(|&(_, value)| value);
                     known.or_else(|| known_value(graph, predicate, is_training))
@@ -65,20 +65,6 @@ impl Liveness {
         producer.index() < self.dead_ops.len()
             && (self.dead_ops[producer.index()]
                 || self.dead_outputs[producer.index()] == Some(graph.output_index(tensor)))
-    }
-}
-
-/// What a tensor is before ops that only give it another name.
-pub(super) fn renamed(graph: &Graph, mut tensor: TensorId) -> TensorId {
-    loop {
-        let producer = graph.producer(tensor);
-        if producer.index() >= graph.len() {
-            return tensor;
-        }
-        match (graph.op(producer).name(), graph.data_inputs(producer)) {
-            ("Identity", &[copied]) => tensor = copied,
-            _ => return tensor,
-        }
     }
 }
 

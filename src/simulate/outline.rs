@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use super::accumulations::{Accumulation, OnHost, Pace, accumulations};
 use super::carried::Carried;
-use super::cases::Case;
+use super::cases::{Case, largest_made, only_input};
 use super::copied_reads::copied_reads;
 use super::free_loops::{FreeLoop, free_loops, times_at_once};
 use super::holders::root;
@@ -244,7 +244,8 @@ impl<'a> Outline<'a> {
     /// The same where iterations are side by side of the loops in which nothing keeps them from it, with a plan; none if there are none.
     pub(super) fn side_by_side(&self, draft: &Draft) -> Option<Outline<'a>> {
         let times = times_at_once(self.free_loops(), draft);
-        (!times.is_empty()).then(|| Outline { side_by_side: times, ..self.with_host_ops(&draft.host_ops) })
+        (!times.is_empty())
+            .then(|| Outline { side_by_side: times, ..self.alone(&draft.host_ops, &self.case) })
     }
 
     /// How often a tensor is there at a time.
@@ -282,6 +283,12 @@ impl<'a> Outline<'a> {
 
     /// The same with some ops on the host: weights, and accumulators of loops.
     pub fn with_host_ops(&self, host_ops: &[NodeId]) -> Outline<'a> {
+        let others = self.others.iter().map(|other| other.with_host_ops(host_ops)).collect();
+        Outline { others, ..self.alone(host_ops, &self.case) }
+    }
+
+    /// The same with these ops on the host, in one case, as if there were no other.
+    pub(super) fn alone(&self, host_ops: &[NodeId], case: &Case) -> Outline<'a> {
         let graph = self.analysis.graph;
         let placement = match self.host_ops.is_empty() {
             true => self.placement.with_host_ops(graph, host_ops),
@@ -313,37 +320,31 @@ impl<'a> Outline<'a> {
             seconds: self.seconds.clone(),
             workspace_bytes: self.workspace_bytes.clone(),
             order: self.order.clone(),
-            case: self.case.clone(),
-            others: self.others.iter().map(|other| other.with_host_ops(host_ops)).collect(),
+            case: case.clone(),
+            others: Vec::new(),
         };
         outline.find_persistent(Kind::Step);
         outline
     }
 
-    /// The same in the case that is the greatest as `size` has it, the first of several. Where no branch of the graph matters, that is the
-    /// only one.
-    pub fn in_greatest_case<T: Ord>(self, size: impl Fn(&Outline) -> T) -> Outline<'a> {
+    /// The same in the case that is the greatest as `size` has it, the first of several; none if no branch of the graph matters.
+    pub fn in_greatest_case<T: Ord>(&self, size: impl Fn(&Outline) -> T) -> Option<Outline<'a>> {
         let runs = |node: NodeId| self.number(node).is_some();
         let cases = Case::all(self.analysis, &self.placement, &self.loops, runs);
         if cases.len() < 2 {
-            return self;
+            return None;
         }
-        let mut outlines: Vec<Outline> = cases.iter().map(|case| self.in_case(case)).collect();
+        let mut outlines: Vec<Outline> = cases.iter().map(|case| self.alone(&self.host_ops, case)).collect();
         let sizes: Vec<T> = outlines.iter().map(size).collect();
         // The last of the greatest is taken, so they come from behind.
-        let greatest = (0..outlines.len()).rev().max_by_key(|&at| &sizes[at]).unwrap_or(0);
+        let greatest = (0..outlines.len()).rev().max_by_key(|&at| &sizes[at])?;
         let taken = outlines.swap_remove(greatest);
-        Outline { others: outlines, ..taken }
-    }
-
-    /// The same in one case, as if there were no other.
-    fn in_case(&self, case: &Case) -> Outline<'a> {
-        Outline { case: case.clone(), others: Vec::new(), ..self.with_host_ops(&self.host_ops) }
+        Some(Outline { others: outlines, ..taken })
     }
 
     /// The same with both sides of all branches; none if it has them already.
     pub fn with_all_sides(&self) -> Option<Outline<'a>> {
-        (!self.others.is_empty()).then(|| self.in_case(&Case::default()))
+        (!self.others.is_empty()).then(|| self.alone(&self.host_ops, &Case::default()))
     }
 
     /// The step in the other cases that there are.
@@ -364,7 +365,7 @@ impl<'a> Outline<'a> {
     /// The same where iterations of loops overlap as far as they may.
     pub fn with_iterations_ahead(&self) -> Outline<'a> {
         let runs = |node: NodeId| self.number(node).is_some();
-        let mut ahead = self.with_host_ops(&self.host_ops);
+        let mut ahead = self.alone(&self.host_ops, &self.case);
         ahead.loops = self.loops.with_iterations_ahead(self.analysis, &self.placement, self.carried(), runs);
         ahead
     }
@@ -460,9 +461,14 @@ impl<'a> Outline<'a> {
         if self.copied_reads.contains(&node) {
             return Buffer::Own;
         }
-        let is_value = graph.flow(node) == Some(Flow::Merge) && graph.output_index(tensor) == 0;
-        let given = if is_value { self.case.given_by(graph, node) } else { None };
-        given.map_or_else(|| buffer(graph, &self.analysis.sizes, node, tensor), Buffer::Input)
+        let sizes = &self.analysis.sizes;
+        let of_op = buffer(graph, sizes, node, tensor);
+        if graph.flow(node) != Some(Flow::Merge) || graph.output_index(tensor) != 0 {
+            return of_op;
+        }
+        let is_absent = |input| self.case.is_absent(graph, input) || self.liveness.is_dead(graph, input);
+        let made = || (of_op == Buffer::AnyInput).then(|| largest_made(graph, sizes, node, is_absent))?;
+        only_input(graph, node, is_absent).or_else(made).map_or(of_op, Buffer::Input)
     }
 
     /// What certainly does not run.

@@ -26,7 +26,7 @@ pub enum Buffer {
     Own,
     /// That of an input, whoever else reads it.
     Input(u32),
-    /// That of the first input that is there.
+    /// That of the first of its inputs that a step makes.
     AnyInput,
     /// That of a tensor of the program that another op makes, which runs in place of this one.
     Same(u32),
@@ -233,7 +233,7 @@ impl Program {
         let outline = if outline.host_ops() == draft.host_ops {
             outline
         } else {
-            moved = outline.with_host_ops(&draft.host_ops);
+            moved = outline.alone(&draft.host_ops, &outline.case);
             &moved
         };
         let mut builder = Builder::new(outline, draft, pace);

@@ -55,7 +55,7 @@ impl Wiring {
 }
 
 /// What a node reads.
-pub(super) fn inputs_of(outline: &Outline, node: NodeId) -> impl Iterator<Item = Input> {
+fn inputs_of(outline: &Outline, node: NodeId) -> impl Iterator<Item = Input> {
     let Analysis { graph, .. } = outline.analysis;
     graph.data_inputs(node).iter().zip(outline.placement.inputs(node)).map(move |(&tensor, &wanted)| {
         let producer = graph.producer(tensor);
@@ -75,7 +75,7 @@ pub(super) fn inputs_of(outline: &Outline, node: NodeId) -> impl Iterator<Item =
 }
 
 /// The entries that a node waits for without reading them: its control inputs, and what constants wait for that it reads.
-pub(super) fn before_of(outline: &Outline, node: NodeId) -> impl Iterator<Item = u32> {
+fn before_of(outline: &Outline, node: NodeId) -> impl Iterator<Item = u32> {
     let graph = outline.analysis.graph;
     let control = graph.control_inputs(node).iter().filter(move |&&before| !graph.is_back_edge(before, node));
     control.chain(outline.late.before(node)).filter_map(|&before| outline.number(before))

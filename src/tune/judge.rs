@@ -176,7 +176,7 @@ impl<'a> Judge<'a> {
         Ok(Some(outcome))
     }
 
-    /// Tries a plan with the other sides of branches.
+    /// Tries a plan with the other sides of branches, as predicted.
     fn try_other_cases(&mut self, draft: &Draft) -> Result<(), OutOfMemory> {
         for other in self.outline.other_cases() {
             self.simulations += 1;
@@ -225,6 +225,10 @@ impl<'a> Judge<'a> {
         let chances = CHOSEN_OPS / program.len().max(1);
         let all = chances_of_the_chosen(self.outline.placement().gpus().len());
         self.try_others(&program, all.take(chances))?;
+        for other in self.outline.other_cases() {
+            let gpus = self.outline.placement().gpus().len();
+            self.try_others(&Program::new(other, draft), deviations(gpus).into_iter())?;
+        }
         self.endured = Some(fingerprint);
         Ok(())
     }
