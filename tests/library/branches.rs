@@ -3,29 +3,14 @@
 use std::cmp::Reverse;
 
 use lms_testing::machine::machine;
-use tf_lms::format::{Model, ReadOptions};
-use tf_lms::graph::{Graph, NodeId};
-use tf_lms::ops::OpRegistry;
-use tf_lms::order::Placement;
-use tf_lms::plan::{Analysis, Draft};
-use tf_lms::shape::{Shapes, Sizes};
-use tf_lms::simulate::{NoObserver, OpCost, Outline, Program, simulate};
+use tf_lms::plan::Draft;
+use tf_lms::simulate::{NoObserver, Outline, Program, simulate};
 use tf_lms::tune::Judge;
+
+use crate::outlined::with_step;
 
 /// What a tensor of these steps takes.
 const TENSOR_BYTES: u64 = 16 << 10;
-
-/// Looks at the step that ends with the op `train`.
-fn with_step(nodes: &str, look: impl FnOnce(Outline)) {
-    let model = Model::from_bytes("a step", nodes.as_bytes().to_vec(), &ReadOptions::default()).unwrap();
-    let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
-    let targets: Vec<NodeId> = graph.node_ids().filter(|&node| graph.name(node) == "train").collect();
-    let shapes = Shapes::declared(&graph);
-    let sizes = Sizes::of(&graph, &shapes).unwrap();
-    let analysis = Analysis::new(&graph, &targets, shapes, sizes);
-    let placement = Placement::of(&graph);
-    look(Outline::new(&analysis, &placement, |_| OpCost { seconds: 1e-5, workspace_bytes: 0 }).unwrap());
-}
 
 /// A node as `name op inputs`, whose outputs all are floats of [`TENSOR_BYTES`].
 fn node(text: &str) -> String {
@@ -48,7 +33,7 @@ const TRAINS: &str = "node { name: 'trains' op: 'Placeholder' attr { key: 'dtype
 
 /// A branch that keeps four tensors on one side, and two on the other.
 fn uneven() -> String {
-    let nodes = [
+    step(&[
         "x Placeholder",
         "first Switch x trains",
         "second Switch x again",
@@ -60,7 +45,11 @@ fn uneven() -> String {
         "f AddN second e",
         "merged Merge d f",
         "train Tanh merged",
-    ];
+    ])
+}
+
+/// A step of such nodes.
+fn step(nodes: &[&str]) -> String {
     let attrs = |text: String| match text.contains("'AddN'") {
         true => text.replacen(
             "attr {",
@@ -86,8 +75,8 @@ fn peak(outline: &Outline) -> u64 {
 #[test]
 fn the_side_that_takes_more_counts() {
     with_step(&uneven(), |outline| {
-        let both = peak(&outline);
-        let greatest = outline.in_greatest_case(peak);
+        let both = peak(outline);
+        let greatest = outline.in_greatest_case(peak).unwrap();
         let graph = greatest.analysis().graph;
         let chosen: Vec<(&str, bool)> = greatest
             .chosen()
@@ -106,7 +95,7 @@ fn the_side_that_takes_more_counts() {
 #[test]
 fn a_plan_has_to_fit_in_all_cases() {
     with_step(&uneven(), |outline| {
-        let least = outline.in_greatest_case(|outline| Reverse(peak(outline)));
+        let least = outline.in_greatest_case(|outline| Reverse(peak(outline))).unwrap();
         let most = peak(&least.other_cases()[0]);
         let fits = |bytes: u64| {
             let machine = machine(vec![bytes]);
@@ -117,6 +106,18 @@ fn a_plan_has_to_fit_in_all_cases() {
         assert!(fits(most + TENSOR_BYTES));
         assert!(peak(&least) < most - 256 && !fits(most - 256));
     });
+}
+
+/// Both sides of a layer that may be left out count: what goes past it is in no memory of its own, and what it makes stays until it is read.
+#[test]
+fn what_a_layer_makes_counts_though_it_may_be_left_out() {
+    // The product reads what was there before the layer, and the last op what comes of it.
+    let around = ["x Placeholder", "before Tanh x", "way Switch before trains"];
+    let behind = ["product Mul before x", "more Exp product", "train Mul more merged"];
+    let peak_with = |layer: &[&str]| with_step(&step(&[&around[..], layer, &behind].concat()), peak);
+    let left_out = peak_with(&["past Identity way", "made Identity way:1", "merged Merge past made"]);
+    let made = peak_with(&["past Identity way", "made Exp way:1", "merged Merge past made"]);
+    assert!(made >= left_out + TENSOR_BYTES, "{made} {left_out}");
 }
 
 /// The runtime's folder knows no shapes, so what asks for one runs, and what is filled in that shape is filled in each step.
@@ -164,9 +165,7 @@ fn equal_zeros_that_wait_for_others_are_kept_apart() {
             node("of_second Sub other second"),
             node("train AddV2 of_first of_second"),
         ];
-        let mut bytes = 0;
-        with_step(&step.concat(), |outline| bytes = outline.persistent_bytes().sum::<u64>());
-        bytes
+        with_step(&step.concat(), |outline| outline.persistent_bytes().sum::<u64>())
     };
     assert_eq!(kept(["one", "other"]), kept(["one", "one"]) + TENSOR_BYTES);
 }

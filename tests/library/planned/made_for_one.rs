@@ -12,7 +12,8 @@ use tf_lms::proto::tensorflow::attr_value::Value;
 use tf_lms::simulate::{Machine, Outline};
 use tf_lms::tune::{Judge, Strategy as _, step_bound};
 
-use super::{carried_out, planned, with_costs, with_outline, written};
+use super::{carried_out, planned, with_outline, written};
+use crate::outlined::with_costs;
 
 /// A tensor that could be made again only by way of thousands of others is not.
 #[test]

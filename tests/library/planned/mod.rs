@@ -9,41 +9,20 @@ use lms_testing::machine::machine;
 use proptest::prelude::*;
 use tf_lms::cost::DeviceProfile;
 use tf_lms::format::{Encoding, Model, ReadOptions};
-use tf_lms::graph::{Graph, NodeId};
+use tf_lms::graph::Graph;
 use tf_lms::ops::OpRegistry;
-use tf_lms::order::Placement;
-use tf_lms::plan::{Analysis, Draft, Plan, Substitute, guard_ref_variables, tflms, without_tensor};
+use tf_lms::plan::{Draft, Plan, Substitute, guard_ref_variables, tflms, without_tensor};
 use tf_lms::rewrite;
-use tf_lms::shape::{Shapes, Sizes};
-use tf_lms::simulate::{
-    Machine, NoObserver, OpCost, Outcome, Outline, Program, Scenario, simulate, simulate_in,
-};
+use tf_lms::simulate::{Machine, NoObserver, Outcome, Outline, Program, Scenario, simulate, simulate_in};
 use tf_lms::tune::planned::Settings;
 use tf_lms::tune::{Judge, Planned, Strategy as _, Tflms, Verdict, step_bound, tune};
 use tf_lms::verify::{self, CheckOptions, Verified, VerifyError};
 
+use crate::outlined::with_costs;
+
 /// A graph with all that is known of it, for a check. Computing is fast, so that running an op again pays.
 fn with_outline<R>(model: &Model, targets: &[&str], check: impl FnOnce(&Outline) -> R) -> Option<R> {
     with_costs(model, targets, 1e-9, check)
-}
-
-/// The same where each op takes so many seconds.
-fn with_costs<R>(
-    model: &Model,
-    targets: &[&str],
-    seconds: f64,
-    check: impl FnOnce(&Outline) -> R,
-) -> Option<R> {
-    let graph = Graph::of_model(model, OpRegistry::builtin()).unwrap();
-    let targets: Vec<NodeId> = graph.node_ids().filter(|&node| targets.contains(&graph.name(node))).collect();
-    let shapes = Shapes::declared(&graph);
-    let sizes = Sizes::of(&graph, &shapes).unwrap();
-    let analysis = Analysis::new(&graph, &targets, shapes, sizes);
-    let placement = Placement::of(&graph);
-    let cost = |_| OpCost { seconds, workspace_bytes: 0 };
-    // A graph of unknown sizes is refused, which is tested elsewhere.
-    let outline = Outline::new(&analysis, &placement, cost).ok()?;
-    Some(check(&outline))
 }
 
 fn planned(recompute: bool) -> Planned {

@@ -1,0 +1,44 @@
+//! Variables in the memory of a step.
+
+use lms_testing::machine::machine;
+use tf_lms::plan::Draft;
+use tf_lms::simulate::{NoObserver, Program, simulate};
+
+use crate::outlined::with_step;
+
+/// A step that gives a variable of 16 KiB a new value by an op, and then needs a tensor of so many times as much.
+fn with_new_value(update: &str, times: u32) -> String {
+    let shape = r#"dim { size: 64 } dim { size: 64 }"#;
+    let shapes = |shape: &str| {
+        format!(r#"attr {{ key: "_output_shapes" value {{ list {{ shape {{ {shape} }} }} }} }}"#)
+    };
+    let float = |key: &str| format!(r#"attr {{ key: "{key}" value {{ type: DT_FLOAT }} }}"#);
+    let (out, t, dtype) = (shapes(shape), float("T"), float("dtype"));
+    let large = shapes(&format!("dim {{ size: {times} }} {shape}"));
+    format!(
+        r#"
+        node {{ name: "v" op: "VarHandleOp" {dtype} attr {{ key: "shape" value {{ shape {{ {shape} }} }} }} {} }}
+        node {{ name: "read" op: "ReadVariableOp" input: "v" {dtype} {out} }}
+        node {{ name: "new" op: "Mul" input: "read" input: "read" {t} {out} }}
+        node {{ name: "update" op: "{update}" input: "v" input: "new" {dtype} }}
+        node {{ name: "again" op: "ReadVariableOp" input: "v" input: "^update" {dtype} {out} }}
+        node {{ name: "large" op: "MatrixDiagPart" input: "again" {t} {large} }}
+        node {{ name: "train" op: "NoOp" input: "^large" }}
+        "#,
+        shapes("")
+    )
+}
+
+/// What is assigned to a variable is its memory from then on, and what it had leaves a hole: a tensor that needs all the rest in one piece
+/// has it in one step and not in the next. A sum is formed where the variable is.
+#[test]
+fn variables_move_where_they_are_assigned_to() {
+    let fits = |update: &str, times: u32| {
+        with_step(&with_new_value(update, times), |outline| {
+            let program = Program::new(outline, &Draft::default());
+            simulate(&program, &machine(vec![10 * (16 << 10)]), &mut NoObserver).is_ok()
+        })
+    };
+    assert!(fits("AssignAddVariableOp", 9) && !fits("AssignAddVariableOp", 10));
+    assert!(fits("AssignVariableOp", 8) && !fits("AssignVariableOp", 9));
+}
