@@ -111,9 +111,9 @@ fn a_plan_has_to_fit_in_all_cases() {
 /// Both sides of a layer that may be left out count: what goes past it is in no memory of its own, and what it makes stays until it is read.
 #[test]
 fn what_a_layer_makes_counts_though_it_may_be_left_out() {
-    // The product reads what was there before the layer, and the last op what comes of it.
+    // The last op reads what was there before the layer, what comes of it, and more that is made meanwhile.
     let around = ["x Placeholder", "before Tanh x", "way Switch before trains"];
-    let behind = ["product Mul before x", "more Exp product", "train Mul more merged"];
+    let behind = ["one Exp x", "other Tanh one", "train AddN one other before merged"];
     let peak_with = |layer: &[&str]| with_step(&step(&[&around[..], layer, &behind].concat()), peak);
     let left_out = peak_with(&["past Identity way", "made Identity way:1", "merged Merge past made"]);
     let made = peak_with(&["past Identity way", "made Exp way:1", "merged Merge past made"]);
