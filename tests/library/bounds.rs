@@ -233,6 +233,14 @@ fn of_matrices() -> Vec<Case> {
         ),
         ("hits", "ComputeAccidentalHits", &["true_classes", "sampled"], vec![("num_true", Value::I(6))], 144),
         ("is_among_best", "InTopKV2", &["rows", "labels", "two"], vec![("T", attr_type(INT32))], 12),
+        ("read", "TensorArrayReadV3", &["array", "one", "written"], vec![("dtype", attr_type(FLOAT))], 4),
+        (
+            "some",
+            "TensorArrayGatherV3",
+            &["array", "unique", "written"],
+            vec![("dtype", attr_type(FLOAT))],
+            48,
+        ),
     ]
 }
 
@@ -282,6 +290,12 @@ fn nodes() -> Nodes {
     ] {
         constant(&mut nodes, name, sizes, values);
     }
+    let places: Vec<i32> = (0..12).collect();
+    constant(&mut nodes, "all_places", &[12], &places);
+    constant(&mut nodes, "twelve", &[], &[12]);
+    let kept = [("dtype", attr_type(FLOAT)), ("clear_after_read", Value::B(false))];
+    nodes.add("array", "TensorArrayV3", &["twelve"], &kept);
+    nodes.add("written", "TensorArrayScatterV3", &["array", "all_places", "data", "array:1"], &of_floats());
     for (name, op, inputs, attrs, _) in cases() {
         nodes.add(name, op, inputs, &attrs);
     }
@@ -316,8 +330,8 @@ fn bounds(name: &str, nodes: &Nodes) -> Vec<(String, Option<u64>)> {
     let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
     let sizes = Sizes::of(&graph, &Shapes::declared(&graph)).unwrap();
     let tensors = graph.tensor_ids().map(|tensor| {
-        let elements =
-            sizes.bytes(tensor).map(|bytes| bytes / graph.output_type(tensor).dtype.size_in_bytes().unwrap());
+        let of_element = graph.output_type(tensor).dtype.size_in_bytes();
+        let elements = sizes.bytes(tensor).and_then(|bytes| Some(bytes / of_element?));
         (graph.tensor_name(tensor).to_string(), elements)
     });
     tensors.collect()

@@ -5,6 +5,7 @@
 //! [`values`] bounds the small integers that ops take as sizes, and [`entries`] those that say where something lies. What is fed and left
 //! open has no bound.
 
+mod arrays;
 mod entries;
 mod growth;
 mod images;
@@ -19,6 +20,7 @@ mod values;
 
 use std::collections::HashMap;
 
+use arrays::Arrays;
 use entries::Entries;
 pub use growth::Growth;
 use values::Values;
@@ -83,13 +85,14 @@ struct Bounds<'a> {
     found: HashMap<TensorId, Box<[i64]>>,
     values: Values,
     entries: Entries,
+    arrays: Arrays,
 }
 
 impl<'a> Bounds<'a> {
     /// Nothing is found yet.
     fn new(graph: &'a Graph<'a>, shapes: &'a Shapes) -> Bounds<'a> {
         let (values, entries) = (Values::default(), Entries::default());
-        Bounds { graph, shapes, found: HashMap::new(), values, entries }
+        Bounds { graph, shapes, found: HashMap::new(), values, entries, arrays: Arrays::default() }
     }
 
     /// Bounds all that is open, in an order in which inputs come first.

@@ -5,8 +5,8 @@
 use prost::Message;
 
 use super::{
-    Bounds, Most, axis_of, broadcast, entries, images, largest, lists, matrices, optionals, product, slices,
-    values,
+    Bounds, Most, arrays, axis_of, broadcast, entries, images, largest, lists, matrices, optionals, product,
+    slices, values,
 };
 use crate::graph::NodeId;
 use crate::ops::{Attr, AttrLookup, ShapeRule};
@@ -269,6 +269,8 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<
             known.min_by_key(|most| product(most))
         }
         "TensorListStack" => lists::stacked(bounds, node),
+        "TensorArrayReadV2" | "TensorArrayReadV3" => arrays::element(bounds, node),
+        "TensorArrayGatherV2" | "TensorArrayGatherV3" => arrays::gathered(bounds, node),
         "OptionalGetValue" => {
             let optional = *bounds.graph.data_inputs(node).first()?;
             let held = optionals::held(bounds.graph, optional, output as usize)?;
