@@ -1,11 +1,12 @@
 //! Which tensors are in memory at a time.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 
 use super::recorder::{Cause, Change, Takeover};
 use super::{Names, Recording};
-use crate::graph::Graph;
+use crate::graph::{Graph, TensorId};
 use crate::order::Place;
 use crate::simulate::Program;
 
@@ -51,9 +52,25 @@ impl<'a> Alive<'a> {
         }
     }
 
-    /// The tensors with their bytes.
-    pub(super) fn largest(&self) -> impl Iterator<Item = (u32, u64)> {
-        self.buffers.iter().map(|&(Reverse(bytes), buffer)| (self.residents[buffer as usize], bytes))
+    /// The tensors with their bytes, the largest first. What a loop keeps of one is told together.
+    pub(super) fn largest(&self) -> Vec<(u32, u64)> {
+        let mut kept: HashMap<TensorId, usize> = HashMap::new();
+        let mut tensors: Vec<(u32, u64)> = Vec::with_capacity(self.buffers.len());
+        for &(Reverse(bytes), buffer) in &self.buffers {
+            let tensor = self.residents[buffer as usize];
+            match self.program.rest_of(tensor).map(|of| kept.entry(of)) {
+                Some(Entry::Occupied(at)) => tensors[*at.get()].1 += bytes,
+                Some(Entry::Vacant(at)) => {
+                    at.insert(tensors.len());
+                    tensors.push((tensor, bytes));
+                }
+                None => tensors.push((tensor, bytes)),
+            }
+        }
+        if !kept.is_empty() {
+            tensors.sort_by_key(|&(_, bytes)| Reverse(bytes));
+        }
+        tensors
     }
 }
 
@@ -72,7 +89,7 @@ impl Recording<'_> {
         }
         let names = Names::new(graph, self.program());
         let mut tensors: Vec<(String, u64)> =
-            alive.largest().map(|(tensor, bytes)| (names.tensor(tensor), bytes)).collect();
+            alive.largest().into_iter().map(|(tensor, bytes)| (names.tensor(tensor), bytes)).collect();
         if let (Cause::Scratch, Some(op)) = (peak.cause, peak.op) {
             let scratch = self.program().workspace_bytes(op);
             tensors.push((format!("scratch memory of {}", names.entry(op)), scratch));

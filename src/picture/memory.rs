@@ -84,6 +84,7 @@ fn points(run: &Recording, names: &Names, place: Place, labels: &mut Vec<OpLabel
         {
             labels[(first_label + label) as usize].largest_tensors = alive
                 .largest()
+                .into_iter()
                 .take(LABEL_TENSORS)
                 .map(|(tensor, bytes)| (names.tensor(tensor), bytes))
                 .collect();

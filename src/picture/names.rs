@@ -53,6 +53,9 @@ impl<'a> Names<'a> {
 
     /// A tensor of the program: `NODE:0`, or the copy that it is.
     pub fn tensor(&self, tensor: u32) -> String {
+        if let Some(of) = self.program.rest_of(tensor) {
+            return format!("{} of other iterations", self.graph.tensor_name(of));
+        }
         let maker = self.program.maker(tensor);
         let output = tensor - self.program.outputs(maker).start;
         match self.program.origin(maker) {

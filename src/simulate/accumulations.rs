@@ -129,7 +129,7 @@ impl OnHost {
         };
         for accumulator in &self.accumulators {
             for &tensor in &accumulator.added {
-                let Some(made) = root(graph, tensor) else { continue };
+                let Some(made) = root(graph, &analysis.sizes, tensor) else { continue };
                 let maker = graph.producer(made);
                 let is_paced = next_waits_for_adding(graph, accumulator, tensor)
                     || draft.orders.iter().any(|order| order.after == maker && accumulator.has(order.before));

@@ -186,6 +186,7 @@ mod tests {
             persistent: vec![Vec::new()],
             initial: Default::default(),
             merged: Default::default(),
+            rests: Vec::new(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Puts a plan's swaps, orders and recomputations into a step, and the copies that TensorFlow then makes.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use rustc_hash::FxHashMap as HashMap;
 
@@ -8,25 +9,39 @@ use super::accumulations::Pace;
 use super::merged::{Connected, Merged};
 use super::outline::Outline;
 use super::pool::in_chunks;
-use super::program::{Buffer, NONE, Op, Origin, Program, Tensor};
-use super::runs::{Runs, add_run};
+use super::program::{Buffer, NONE, Op, Origin, Program, Rest, Tensor};
+use super::runs::{Runs, add_run, pieces};
 use super::wiring::Input;
 use crate::graph::{Graph, NodeId, Rows, TensorId};
 use crate::ops::Flow;
 use crate::order::Place;
 use crate::plan::{Analysis, Draft, Substitute, idle_ops};
 
-/// What the body of a loop hands on to the next iteration, of which an op is the way out.
-fn result_of(graph: &Graph, exit: NodeId) -> Option<TensorId> {
-    let input = |node: NodeId| graph.data_inputs(node).first().map(|&tensor| graph.producer(tensor));
-    let is = |node: &NodeId, flow: Flow| node.index() < graph.len() && graph.flow(*node) == Some(flow);
-    if graph.flow(exit) != Some(Flow::Exit) {
+/// How a value leaves a loop.
+struct Leaving {
+    /// What the `Switch` at the loop's beginning gives out when the loop is done.
+    from: TensorId,
+    /// What the body hands on to the next iteration.
+    next: TensorId,
+}
+
+/// How a value leaves a loop by an op that is the way out. Gradients of version 1 have an `Identity` before it.
+fn leaving(graph: &Graph, exit: NodeId) -> Option<Leaving> {
+    let first = |node: NodeId| graph.data_inputs(node).first().copied();
+    let maker = |tensor: TensorId| Some(graph.producer(tensor)).filter(|node| node.index() < graph.len());
+    let is = |node: NodeId, flow: Flow| graph.flow(node) == Some(flow);
+    if !is(exit, Flow::Exit) {
         return None;
     }
-    let switch = input(exit).filter(|node| is(node, Flow::Switch))?;
-    let merge = input(switch).filter(|node| is(node, Flow::Merge))?;
+    let mut from = first(exit)?;
+    while graph.flow(maker(from)?).is_none() && graph.op(maker(from)?).name() == "Identity" {
+        from = first(maker(from)?)?;
+    }
+    let switch = maker(from).filter(|&node| is(node, Flow::Switch))?;
+    let merge = maker(first(switch)?).filter(|&node| is(node, Flow::Merge))?;
     let mut inputs = graph.data_inputs(merge).iter().copied();
-    inputs.find(|&input| graph.is_back_edge(graph.producer(input), merge))
+    let next = inputs.find(|&input| graph.is_back_edge(graph.producer(input), merge))?;
+    Some(Leaving { from, next })
 }
 
 /// A program in the making.
@@ -37,8 +52,10 @@ pub(super) struct Builder<'a> {
     tensors: Vec<Tensor>,
     /// For each tensor of the graph that the step makes, its number in the program.
     numbers: Vec<u32>,
-    /// For each tensor that a loop keeps the number of the rest of it.
-    rests: &'a HashMap<TensorId, u32>,
+    /// For each tensor that a loop keeps the numbers of the rest of it.
+    rests: &'a HashMap<TensorId, Range<u32>>,
+    /// The same in the order of numbers.
+    rests_in_order: Vec<Rest>,
     /// For each tensor of the graph whether the plan gives any of its readers another one.
     is_replaced: Vec<bool>,
     edges: Vec<(u32, u32)>,
@@ -74,7 +91,7 @@ pub(super) struct Builder<'a> {
 impl<'a> Builder<'a> {
     /// The ops of the step, not yet connected.
     pub(super) fn new(outline: &'a Outline<'a>, draft: &'a Draft, pace: Pace) -> Builder<'a> {
-        let Runs { ops, tensors, numbers, rests } = outline.runs();
+        let Runs { ops, tensors, numbers, rests, rests_in_order } = outline.runs();
         let mut builder = Builder {
             outline,
             draft,
@@ -82,6 +99,7 @@ impl<'a> Builder<'a> {
             tensors: tensors.clone(),
             numbers: numbers.clone(),
             rests,
+            rests_in_order: rests_in_order.clone(),
             is_replaced: vec![false; numbers.len()],
             edges: Vec::with_capacity(outline.order.len() * 3),
             reads: Vec::with_capacity(outline.order.len() * 2),
@@ -171,7 +189,7 @@ impl<'a> Builder<'a> {
             }
         }
         for kept in self.outline.loops.rest_taken(node) {
-            if let Some(&rest) = self.rests.get(kept) {
+            for rest in self.rests.get(kept).cloned().into_iter().flatten() {
                 self.read(op, rest);
             }
         }
@@ -189,14 +207,17 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Lets what leaves a loop be what the body made last, which waits to be handed on to the next iteration. `inputs` is how many inputs it
-    /// has.
+    /// Lets what leaves a loop be what the body made last, which waits to be handed on to the next iteration, and not what the loop began
+    /// with, which is gone by then. `inputs` is how many inputs the op has that is the way out.
     fn connect_result(&mut self, op: u32, exit: NodeId, inputs: usize) {
-        let Some(next) = result_of(self.outline.analysis.graph, exit) else { return };
+        let Some(Leaving { from, next }) = leaving(self.outline.analysis.graph, exit) else { return };
         let (made, result) = (self.numbers[next.index()], self.ops[op as usize].first_tensor);
         if made != NONE && self.tensors[made as usize].place == self.tensors[result as usize].place {
             self.tensors[result as usize].buffer = Buffer::Input(inputs as u32);
             self.read(op, made);
+            if let Some(began) = self.tensors.get_mut(self.numbers[from.index()] as usize) {
+                began.buffer = Buffer::Persistent;
+            }
         }
     }
 
@@ -227,16 +248,21 @@ impl<'a> Builder<'a> {
                 takers.entry(*taken).and_modify(|takers| takers.push(number));
             }
         }
-        for (tensor, exit, bytes) in outline.loops.whole_behind() {
+        for (tensor, exit, bytes, count) in outline.loops.whole_behind() {
             let Some(exit_entry) = outline.number(exit) else { continue };
             let bytes = if outline.case.is_absent(outline.analysis.graph, tensor) { 0 } else { bytes };
             let place = outline.placement.output(tensor);
-            let op = self.add(Origin::Op(exit), place, place, false, Some((bytes, Buffer::Own)));
+            let op = self.add(Origin::Op(exit), place, place, false, None);
             self.edges.push((exit_entry, op));
-            let made = self.ops[op as usize].first_tensor;
+            let first = self.tensors.len() as u32;
+            let piece = |bytes| Tensor { bytes, content_bytes: 0, place, buffer: Buffer::Own, uses: 0 };
+            self.tensors.extend(pieces(in_chunks(bytes), count).map(piece));
+            let made = first..self.tensors.len() as u32;
+            self.ops[op as usize].tensors = made.end - made.start;
+            self.rests_in_order.push(Rest { of: tensor, tensors: made.clone() });
             for &taker in &takers[&tensor] {
                 self.edges.push((op, taker));
-                self.read(taker, made);
+                made.clone().for_each(|piece| self.read(taker, piece));
             }
         }
     }
@@ -545,6 +571,7 @@ impl<'a> Builder<'a> {
             tensors: self.tensors,
             ops: self.ops,
             merged: self.merged,
+            rests: self.rests_in_order,
         }
     }
 }

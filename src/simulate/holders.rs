@@ -139,7 +139,7 @@ fn is_holder(graph: &Graph, tensor: TensorId) -> bool {
 
 /// What a handle was as it was made, or the first of a row of lists: an output of an op that makes such, or that takes such off another one.
 fn first_of(graph: &Graph, handle: TensorId) -> Option<TensorId> {
-    let mut tensor = root(graph, handle)?;
+    let mut tensor = root_by(graph, handle, |_, passed| passed)?;
     // Where a loop carries a list, what it began with.
     let mut seen = BTreeSet::new();
     while graph.producer(tensor).index() < graph.len() && seen.insert(tensor) {
@@ -159,7 +159,16 @@ fn first_of(graph: &Graph, handle: TensorId) -> Option<TensorId> {
 }
 
 /// The tensor whose buffer another one is: of what a loop carries around, the one that the body makes.
-pub(super) fn root(graph: &Graph, mut tensor: TensorId) -> Option<TensorId> {
+pub(super) fn root(graph: &Graph, sizes: &Sizes, tensor: TensorId) -> Option<TensorId> {
+    root_by(graph, tensor, |node, passed| passed.or_else(|| sizes.handed_on(graph, node)))
+}
+
+/// The same, where `passes` says which input an op hands on, given what it hands on whatever its sizes are.
+fn root_by(
+    graph: &Graph,
+    mut tensor: TensorId,
+    passes: impl Fn(NodeId, Option<u32>) -> Option<u32>,
+) -> Option<TensorId> {
     let mut seen = BTreeSet::new();
     loop {
         let node = graph.producer(tensor);
@@ -168,7 +177,7 @@ pub(super) fn root(graph: &Graph, mut tensor: TensorId) -> Option<TensorId> {
         }
         let inputs = inputs_of(graph, node);
         let back = inputs.iter().find(|&&input| graph.is_back_edge(graph.producer(input), node));
-        let passed = graph.op(node).facts().passes_on(graph.output_index(tensor));
+        let passed = passes(node, graph.op(node).facts().passes_on(graph.output_index(tensor)));
         match (back, passed) {
             (Some(&back), _) => tensor = back,
             (None, Some(_)) if graph.flow(node) == Some(Flow::Merge) => tensor = entering(graph, node)?,
@@ -201,7 +210,7 @@ pub(super) enum Iteration {
 }
 
 /// The tensors whose buffer another one may be, each with the iteration of which it is that: behind branches, those of all of them.
-pub(super) fn roots(graph: &Graph, tensor: TensorId) -> Vec<(TensorId, Iteration)> {
+pub(super) fn roots(graph: &Graph, sizes: &Sizes, tensor: TensorId) -> Vec<(TensorId, Iteration)> {
     let mut open = vec![(tensor, Iteration::Same)];
     let mut seen = BTreeSet::new();
     let mut roots = Vec::new();
@@ -217,6 +226,7 @@ pub(super) fn roots(graph: &Graph, tensor: TensorId) -> Vec<(TensorId, Iteration
         let inputs = inputs_of(graph, node);
         let back = inputs.iter().find(|&&input| graph.is_back_edge(graph.producer(input), node));
         let passed = graph.op(node).facts().passes_on(graph.output_index(tensor));
+        let passed = passed.or_else(|| sizes.handed_on(graph, node));
         let passed = passed.and_then(|slot| inputs.get(slot as usize));
         match (back, passed) {
             (Some(&back), _) => {

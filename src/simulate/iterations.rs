@@ -321,6 +321,58 @@ fn counts_down_from(graph: &Graph, counter: TensorId) -> Option<TensorId> {
     goes_down.then_some(first)
 }
 
+/// Whether an op is the way out of the counter of a gradient's loop of version 1, which goes down by one as long as it is one at least: so it
+/// always gives 0.
+pub fn gives_zero(analysis: &Analysis, exit: NodeId) -> bool {
+    let graph = analysis.graph;
+    let is_one = |tensor: TensorId| {
+        largest_value(graph, &analysis.shapes, tensor)
+            .is_some_and(|value| value.is_exact && value.at_most == 1)
+    };
+    let counts_to_zero = || {
+        let switch = graph.producer(*inputs_of(graph, exit).first()?);
+        let &[counter, goes_on] = inputs_of(graph, switch) else { return None };
+        let condition = *inputs_of(graph, graph.producer(goes_on)).first()?;
+        let &[compared, limit] = inputs_of(graph, graph.producer(condition)) else { return None };
+        counts_down_from(graph, counter)?;
+        let (_, back) = carried(graph, counter)?;
+        let by = *inputs_of(graph, graph.producer(body(graph, back))).get(1)?;
+        let is_counter = graph.producer(body(graph, compared)) == graph.producer(body(graph, counter));
+        let goes_on_from_one = op_of(graph, graph.producer(condition)) == Some("GreaterEqual");
+        Some(is_counter && goes_on_from_one && is_one(limit) && is_one(by))
+    };
+    flow_of(graph, exit) == Some(Flow::Exit) && counts_to_zero().unwrap_or(false)
+}
+
+/// Whether an op is the way out of the flow of a TensorArray: a number that stands for the order of what is done with that, and tells nothing.
+pub fn gives_flow(graph: &Graph, exit: NodeId) -> bool {
+    if flow_of(graph, exit) != Some(Flow::Exit) {
+        return false;
+    }
+    let mut tensor = inputs_of(graph, exit).first().copied();
+    for _ in 0..DEEPEST {
+        let Some(from) = tensor else { return false };
+        let maker = graph.producer(from);
+        let is_step = matches!(op_of(graph, maker), Some("Identity"))
+            || matches!(flow_of(graph, maker), Some(Flow::Switch | Flow::Merge | Flow::Enter | Flow::Exit));
+        if !is_step {
+            return op_of(graph, maker).is_some_and(|op| is_flow_of(op, graph.output_index(from)));
+        }
+        let is_first = |&&input: &&TensorId| !graph.is_back_edge(graph.producer(input), maker);
+        tensor = inputs_of(graph, maker).iter().find(is_first).copied();
+    }
+    false
+}
+
+/// Whether an output of an op is a TensorArray's flow.
+fn is_flow_of(op: &str, output: u32) -> bool {
+    match op {
+        "TensorArrayV3" | "TensorArrayGradV3" => output == 1,
+        "TensorArrayWriteV3" | "TensorArrayScatterV3" | "TensorArraySplitV3" => output == 0,
+        _ => false,
+    }
+}
+
 /// What a loop carries under a name: its first value, and what the body makes of it.
 fn carried(graph: &Graph, merge: TensorId) -> Option<(TensorId, TensorId)> {
     let node = graph.producer(body(graph, merge));

@@ -14,12 +14,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::graph::{FrameId, Graph, NodeId, TensorId};
-use crate::ops::{Fact, Flow};
+use crate::ops::{Attr, AttrLookup, Fact, Flow};
 use crate::order::{Place, Placement};
 use crate::plan::Analysis;
 
 use super::accumulations::iterations_at_once;
+use super::balance::{Balance, Later};
 use super::carried::Carried;
+use super::choices::{Branch, Choices, Share};
 use super::exchanges::{Exchanges, Replacing};
 use super::holders::{Iteration, is_list, keeps, op_of, readers_of_buffer, roots};
 use super::iterations::{Frames, LoopTimes, UnknownIterations};
@@ -42,8 +44,9 @@ pub(super) struct Loops {
     taken: HashMap<NodeId, Vec<TensorId>>,
     /// For each op that has to run before the rest goes, of what it is the rest.
     rest_taken: HashMap<NodeId, Vec<TensorId>>,
-    /// What is there as a whole only when its loop is done: with an op that then runs, and the bytes of it beyond one element.
-    whole_behind: BTreeMap<TensorId, (NodeId, u64)>,
+    /// What is there as a whole only when its loop is done: with an op that then runs, the bytes of it beyond one element, and how many other
+    /// elements there are.
+    whole_behind: BTreeMap<TensorId, (NodeId, u64, u64)>,
     /// The loops that keep something.
     pub found: Vec<LoopTimes>,
 }
@@ -52,7 +55,9 @@ pub(super) struct Loops {
 #[derive(Debug, Clone, Copy)]
 struct Taker {
     node: NodeId,
-    /// What runs when the loop is done in which it does, if that is one in which the list stays.
+    /// The outermost loop in which it does and the list stays, if there is one.
+    within: Option<FrameId>,
+    /// What runs when that loop is done.
     loop_end: Option<NodeId>,
 }
 
@@ -66,8 +71,17 @@ struct HandedOn {
     takers: Vec<Taker>,
 }
 
-/// What one side of a branch keeps, each with its bytes.
-type Side = Vec<(TensorId, u64)>;
+/// For each tensor that is kept, in which branches all are that add it to something.
+type AddedIn = HashMap<TensorId, BTreeSet<Branch>>;
+
+/// The elements of a TensorArray that one op makes.
+#[derive(Debug)]
+struct Spread {
+    flow_out: TensorId,
+    kept: Kept,
+    takers: Vec<Taker>,
+    is_cleared_when_read: bool,
+}
 
 /// Notes a tensor under an op, once.
 fn note(noted: &mut HashMap<NodeId, Vec<TensorId>>, node: NodeId, tensor: TensorId) {
@@ -91,8 +105,35 @@ fn exits(analysis: &Analysis, runs: impl Fn(NodeId) -> bool) -> HashMap<FrameId,
 /// What is there of a tensor.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
+    /// How often it is there.
     times: u64,
+    /// What else is there each time, as long as the tensor itself.
     more_bytes: u64,
+    /// What else is there each time, until it is taken, and in how many tensors.
+    apart_bytes: u64,
+    apart_count: u64,
+}
+
+impl Kept {
+    /// It alone, so often.
+    fn times(times: u64) -> Kept {
+        Kept { times, more_bytes: 0, apart_bytes: 0, apart_count: 0 }
+    }
+
+    /// What there is of it, given the memory of one in whole chunks.
+    fn bytes(&self, once: u64) -> u64 {
+        self.last_bytes(once).saturating_add(self.apart_bytes).saturating_mul(self.times)
+    }
+
+    /// What there is of the last one, as long as that is there.
+    fn last_bytes(&self, once: u64) -> u64 {
+        once.saturating_add(in_chunks(self.more_bytes))
+    }
+}
+
+/// Whether a TensorArray gives its elements away as they are read. Those of gradients always do.
+fn is_cleared_when_read(graph: &Graph, holder: NodeId) -> bool {
+    graph.attrs(holder).attr("clear_after_read") != Some(Attr::Bool(false))
 }
 
 impl Loops {
@@ -119,12 +160,17 @@ impl Loops {
         let mut exchanges = Exchanges::default();
         let mut handed_on: Vec<HandedOn> = Vec::new();
         let mut copied: HashSet<TensorId> = HashSet::new();
+        let mut added_in = AddedIn::new();
+        let mut balance = Balance::default();
+        let mut spread: Vec<Spread> = Vec::new();
         let exits = exits(analysis, &runs);
-        let loop_end = |node: NodeId, held_in: FrameId| {
-            frames
-                .outermost_within(analysis, flow.frame(node), held_in)
-                .and_then(|frame| exits.get(&frame))
-                .copied()
+        let within =
+            |node: NodeId, held_in: FrameId| frames.outermost_within(analysis, flow.frame(node), held_in);
+        let loop_end = |node: NodeId, held_in: FrameId| exits.get(&within(node, held_in)?).copied();
+        let taker = |node: NodeId, held_in: FrameId| Taker {
+            node,
+            within: within(node, held_in),
+            loop_end: loop_end(node, held_in),
         };
         for node in graph.node_ids().filter(|&node| analysis.step.contains(node)) {
             // Also of what TensorFlow computes beforehand: it is copied in each iteration in which it is read elsewhere.
@@ -146,8 +192,7 @@ impl Loops {
             }
             let held_in = flow.frame(frames.holders.outermost(holder));
             let all_takers = frames.holders.takers_with_around(holder);
-            let takers: Vec<Taker> =
-                all_takers.map(|node| Taker { node, loop_end: loop_end(node, held_in) }).collect();
+            let takers: Vec<Taker> = all_takers.map(|node| taker(node, held_in)).collect();
             if graph.op(node).facts().has(Fact::Spreads) {
                 let Some(flow_out) = graph.outputs(node).next() else { continue };
                 if placement.output(flow_out) != Place::Host {
@@ -156,8 +201,22 @@ impl Loops {
                         analysis.shapes.get(value).and_then(|shape| shape.first()).copied().unwrap_or(0);
                     let rounding = CHUNK_BYTES * u64::try_from(elements).unwrap_or(0);
                     let times = frames.times_within(analysis, frame, held_in).unwrap_or(1);
-                    let more_bytes = analysis.sizes.bytes(value).unwrap_or(0).saturating_add(rounding);
-                    loops.keep(analysis, flow_out, Kept { times, more_bytes }, &takers, Iteration::Same);
+                    let bytes = in_chunks(analysis.sizes.bytes(value).unwrap_or(0).saturating_add(rounding));
+                    // A list has them as long as it is there itself, a TensorArray until they are read.
+                    if is_list(graph, flow_out) {
+                        let kept = Kept { more_bytes: bytes, ..Kept::times(times) };
+                        loops.keep(analysis, flow_out, kept, &takers, Iteration::Same);
+                    } else {
+                        let is_cleared_when_read = is_cleared_when_read(graph, holder);
+                        for taker in &takers {
+                            taker.within.into_iter().for_each(|frame| balance.takes(frame, bytes));
+                            let times = loops.times(taker.node).max(1);
+                            balance.takes_at_once(flow.frame(taker.node), bytes / times);
+                        }
+                        let apart_count = u64::try_from(elements).unwrap_or(0);
+                        let kept = Kept { apart_bytes: bytes, apart_count, ..Kept::times(times) };
+                        spread.push(Spread { flow_out, kept, takers, is_cleared_when_read });
+                    }
                     loops.holders.entry(flow_out).or_default().insert(holder);
                 }
                 continue;
@@ -178,10 +237,11 @@ impl Loops {
                     }
                     continue;
                 };
-                loops.keep(analysis, list, Kept { times, more_bytes }, &takers, Iteration::Same);
+                let kept = Kept { more_bytes, ..Kept::times(times) };
+                loops.keep(analysis, list, kept, &takers, Iteration::Same);
                 continue;
             }
-            for (made, iteration) in roots(graph, value) {
+            for (made, iteration) in roots(graph, &analysis.sizes, value) {
                 let maker = graph.producer(made);
                 if let Some(from) = frames.holders.given_by(graph, made) {
                     handed_on.push(HandedOn { from, to: holder, held_in, takers: takers.clone() });
@@ -202,7 +262,12 @@ impl Loops {
                     }
                     continue;
                 };
-                loops.keep(analysis, made, Kept { times, more_bytes: 0 }, &takers, iteration);
+                let branches: BTreeSet<Branch> = flow.branches_of(flow.condition(node)).collect();
+                added_in
+                    .entry(made)
+                    .and_modify(|common| common.retain(|branch| branches.contains(branch)))
+                    .or_insert(branches);
+                loops.keep(analysis, made, Kept::times(times), &takers, iteration);
                 if takers.is_empty()
                     && let Some(end) = loop_end(maker, held_in)
                 {
@@ -213,10 +278,16 @@ impl Loops {
                     continue;
                 }
                 let kept = in_chunks(bytes).saturating_mul(times);
+                within(maker, held_in).into_iter().for_each(|frame| balance.adds(frame, kept));
+                for taker in &takers {
+                    taker.within.into_iter().for_each(|frame| balance.takes(frame, kept));
+                    balance.takes_at_once(flow.frame(taker.node), in_chunks(bytes));
+                }
                 let place = placement.output(made);
                 exchanges.add(analysis, (frame, times), (made, place), kept, frames.holders.takers(holder));
             }
         }
+        loops.keep_spread(analysis, &balance, spread);
         loops.keep_what_is_handed_on(analysis, &frames, &handed_on);
         if !unknown.is_empty() {
             return Err(UnknownIterations {
@@ -229,12 +300,21 @@ impl Loops {
             let more = loops.bytes(tensor, once).saturating_sub(once);
             match behind.map(|frame| exits.get(&frame)) {
                 None => {}
-                Some(Some(&exit)) => _ = loops.whole_behind.insert(tensor, (exit, more)),
+                Some(Some(&exit)) => {
+                    let count = loops.rest_count(tensor);
+                    loops.whole_behind.insert(tensor, (exit, more, count));
+                }
                 Some(None) => continue,
             }
-            loops.kept.insert(tensor, Kept { times: 1, more_bytes: 0 });
+            loops.kept.insert(tensor, Kept::times(1));
         }
-        loops.choose_branches(analysis, placement);
+        loops.choose_branches(analysis, placement, &added_in);
+        let is_kept = |tensor| loops.kept.contains_key(&tensor);
+        for Later { frame, first, more_bytes } in balance.later(analysis, placement, &runs, is_kept) {
+            let Some(&exit) = exits.get(&frame) else { continue };
+            loops.kept.insert(first, Kept { apart_bytes: more_bytes, apart_count: 1, ..Kept::times(1) });
+            note(&mut loops.rest_taken, exit, first);
+        }
         for frame in keeping.into_iter().filter(|&frame| frame != FrameId::TOP) {
             let (Some(name), Some(times)) = (frames.names.get(&frame), frames.times(analysis, frame)) else {
                 continue;
@@ -260,7 +340,8 @@ impl Loops {
                 let times = frames.times_within(analysis, frame, *held_in).unwrap_or(1);
                 let kept = Kept { times: times.max(kept.times), ..kept };
                 // Of a tensor that was spread there is only the whole.
-                let iteration = if kept.more_bytes > 0 { Iteration::None } else { Iteration::Before };
+                let is_whole = kept.more_bytes > 0 || kept.apart_bytes > 0;
+                let iteration = if is_whole { Iteration::None } else { Iteration::Before };
                 self.keep(analysis, tensor, kept, takers, iteration);
                 if self.holders.entry(tensor).or_default().insert(*to) {
                     kept_in.entry(*to).or_default().push(tensor);
@@ -317,7 +398,7 @@ impl Loops {
                     && output_bytes(analysis, node, made).is_some_and(|bytes| bytes > 0)
                     && readers_of_buffer(graph, sizes, made).iter().any(|&reader| carried.waits(reader));
                 if stays {
-                    loops.kept.insert(made, Kept { times, more_bytes: 0 });
+                    loops.kept.insert(made, Kept::times(times));
                     note(&mut loops.rest_taken, exit, made);
                 }
             }
@@ -325,42 +406,36 @@ impl Loops {
         loops
     }
 
-    /// Of the two sides of a branch only one runs in an iteration: at most, what the side keeps that keeps more. The other's rest counts for
-    /// nothing.
-    fn choose_branches(&mut self, analysis: &Analysis, placement: &Placement) {
+    /// Has what branches keep count in as many iterations as their sides may be taken.
+    fn choose_branches(&mut self, analysis: &Analysis, placement: &Placement, added_in: &AddedIn) {
         let Analysis { graph, flow, .. } = analysis;
-        let mut sides: HashMap<(TensorId, Place), [Side; 2]> = HashMap::new();
-        let mut depths: BTreeMap<(TensorId, Place), usize> = BTreeMap::new();
+        let mut choices = Choices::default();
         for &tensor in self.kept.keys() {
             let maker = graph.producer(tensor);
             let once = in_chunks(output_bytes(analysis, maker, tensor).unwrap_or(0));
-            let rest = self.rest_bytes(tensor, once);
-            let branches: Vec<(TensorId, u32)> = flow.branches_of(flow.condition(maker)).collect();
-            for &(predicate, output) in branches.iter().filter(|_| rest > 0) {
-                let key = (predicate, placement.output(tensor));
-                let depth = depths.entry(key).or_insert(usize::MAX);
-                *depth = branches.len().min(*depth);
-                if let Some(side) = sides.entry(key).or_default().get_mut(output as usize) {
-                    side.push((tensor, rest));
-                }
-            }
+            let mut branches: BTreeSet<Branch> = flow.branches_of(flow.condition(maker)).collect();
+            branches.extend(added_in.get(&tensor).into_iter().flatten());
+            choices.add(tensor, placement.output(tensor), self.rest_bytes(tensor, once), &branches);
         }
-        // What is within a branch is decided before it.
-        let mut order: Vec<((TensorId, Place), usize)> = depths.into_iter().collect();
-        order.sort_by_key(|&(_, depth)| std::cmp::Reverse(depth));
-        let mut idle: HashSet<TensorId> = HashSet::new();
-        for (key, _) in order {
-            let bytes = sides[&key].each_ref().map(|side| {
-                let kept = side.iter().filter(|(tensor, _)| !idle.contains(tensor));
-                kept.fold(0u64, |sum, &(_, bytes)| sum.saturating_add(bytes))
-            });
-            let less = usize::from(bytes[1] < bytes[0]);
-            idle.extend(sides[&key][less].iter().map(|&(tensor, _)| tensor));
-        }
-        for tensor in idle {
+        for (tensor, share) in choices.decide() {
             if let Some(kept) = self.kept.get_mut(&tensor) {
-                kept.times = 1;
+                kept.times = match share {
+                    Share::None => 1,
+                    Share::Half => kept.times.div_ceil(2),
+                };
             }
+        }
+    }
+
+    /// Has the elements of TensorArrays be there until they are read. In the loop that reads them one goes with each iteration, so they count
+    /// where it begins if it adds no more than that, and else are gone by the time for which it counts.
+    fn keep_spread(&mut self, analysis: &Analysis, balance: &Balance, spread: Vec<Spread>) {
+        for Spread { flow_out, kept, mut takers, is_cleared_when_read } in spread {
+            for taker in takers.iter_mut().filter(|_| is_cleared_when_read) {
+                taker.loop_end =
+                    taker.loop_end.filter(|_| taker.within.is_none_or(|loop_| !balance.grows(loop_)));
+            }
+            self.keep(analysis, flow_out, kept, &takers, Iteration::Same);
         }
     }
 
@@ -379,9 +454,10 @@ impl Loops {
         let known = self.kept.entry(tensor).or_insert(kept);
         known.times = known.times.max(kept.times);
         known.more_bytes = known.more_bytes.max(kept.more_bytes);
-        for &Taker { node: taker, loop_end } in takers {
+        known.apart_bytes = known.apart_bytes.max(kept.apart_bytes);
+        known.apart_count = known.apart_count.max(kept.apart_count);
+        for &Taker { node: taker, loop_end, .. } in takers {
             let gives = graph.op(taker).facts().has(Fact::GivesElement);
-            let loop_end = loop_end.filter(|_| !graph.op(taker).facts().has(Fact::RunsAhead));
             let elements = graph.outputs(taker).filter(|&output| gives && !is_list(graph, output));
             let readers = elements.flat_map(|element| readers_of_buffer(graph, &analysis.sizes, element));
             // What is only looked up stays in its list, and what was added first is taken off last.
@@ -418,10 +494,7 @@ impl Loops {
 
     /// The memory of a tensor, given that of one in whole chunks.
     pub fn bytes(&self, tensor: TensorId, bytes: u64) -> u64 {
-        match self.kept.get(&tensor) {
-            Some(kept) => bytes.saturating_add(in_chunks(kept.more_bytes)).saturating_mul(kept.times),
-            None => bytes,
-        }
+        self.kept.get(&tensor).map_or(bytes, |kept| kept.bytes(bytes))
     }
 
     /// The tensors that loops keep, each with the ops that made the stacks and lists that keep it.
@@ -431,17 +504,21 @@ impl Loops {
 
     /// The tensors that are there as a whole only when their loop is done: each with an op that then runs, and the bytes of it beyond one
     /// element.
-    pub fn whole_behind(&self) -> impl Iterator<Item = (TensorId, NodeId, u64)> {
-        self.whole_behind.iter().map(|(&tensor, &(exit, bytes))| (tensor, exit, bytes))
+    /// Last comes how many elements these are.
+    pub fn whole_behind(&self) -> impl Iterator<Item = (TensorId, NodeId, u64, u64)> {
+        self.whole_behind.iter().map(|(&tensor, &(exit, bytes, count))| (tensor, exit, bytes, count))
     }
 
     /// What else there is of a tensor beside the last one that was made, given the memory of one in whole chunks.
     pub fn rest_bytes(&self, tensor: TensorId, bytes: u64) -> u64 {
-        let rest = |kept: &Kept| {
-            let each = bytes.saturating_add(in_chunks(kept.more_bytes));
-            each.saturating_mul(kept.times.saturating_sub(1))
-        };
-        self.kept.get(&tensor).map_or(0, rest)
+        self.kept.get(&tensor).map_or(0, |kept| kept.bytes(bytes).saturating_sub(kept.last_bytes(bytes)))
+    }
+
+    /// In how many tensors that is.
+    pub fn rest_count(&self, tensor: TensorId) -> u64 {
+        let count =
+            |kept: &Kept| (kept.times.saturating_sub(1)).max(kept.apart_count.saturating_mul(kept.times));
+        self.kept.get(&tensor).map_or(0, count)
     }
 
     /// The tensors of which the last one is there until an op has run.

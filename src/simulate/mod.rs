@@ -4,11 +4,13 @@
 //! TensorFlow's executor would. Memory and time come from one run: when memory is free depends on when copies are done.
 
 mod accumulations;
+mod balance;
 mod buffers;
 mod builder;
 mod by_levels;
 mod carried;
 mod cases;
+mod choices;
 mod constants;
 mod copied_reads;
 mod exchanges;
@@ -40,7 +42,7 @@ pub use carried::Carried;
 pub use executor::{simulate, simulate_in};
 pub use floors::{Floors, floors};
 pub use free_loops::FreeLoop;
-pub use iterations::{LoopTimes, UnknownIterations, growths};
+pub use iterations::{LoopTimes, UnknownIterations, gives_flow, gives_zero, growths};
 pub use liveness::Liveness;
 pub use machine::Machine;
 pub use memory::Allocator;

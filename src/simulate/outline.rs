@@ -392,7 +392,7 @@ impl<'a> Outline<'a> {
 
     /// The tensor that a loop's body makes and of which another one is the buffer, in this iteration or the next.
     pub fn made_in_loop(&self, tensor: TensorId) -> Option<TensorId> {
-        root(self.analysis.graph, tensor)
+        root(self.analysis.graph, &self.analysis.sizes, tensor)
     }
 
     /// The accumulators of loops that are on the host with these ops.

@@ -53,10 +53,7 @@ pub(super) fn buffer(graph: &Graph, sizes: &Sizes, node: NodeId, tensor: TensorI
         full_optional(graph, sizes, node, tensor).map_or(Buffer::AnyInput, Buffer::Input)
     } else if let Some(slot) = facts.passes_on(output) {
         Buffer::Input(slot)
-    } else if facts.has(Fact::GivesElement)
-        && !(facts.has(Fact::SameList) && output == 0)
-        && !facts.has(Fact::RunsAhead)
-    {
+    } else if facts.has(Fact::GivesElement) && !(facts.has(Fact::SameList) && output == 0) {
         // It was kept, and is there until all have read it that take it off.
         Buffer::Persistent
     } else if let Some(slot) = sizes.handed_on(graph, node) {
@@ -182,6 +179,13 @@ impl Tensor {
     }
 }
 
+/// The tensors that stand for what a loop keeps of one beside the last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Rest {
+    pub of: TensorId,
+    pub tensors: Range<u32>,
+}
+
 /// What a step runs with a plan.
 #[derive(Debug)]
 pub struct Program {
@@ -197,6 +201,8 @@ pub struct Program {
     pub(super) initial: Arc<Initial>,
     /// The entries that do not run because others do that are equal.
     pub(super) merged: Merged,
+    /// What stands for the rest of something, in the order of tensors.
+    pub(super) rests: Vec<Rest>,
 }
 
 impl Program {
@@ -274,6 +280,13 @@ impl Program {
     pub fn maker(&self, tensor: u32) -> u32 {
         // Entries number their tensors one after the other.
         self.ops.partition_point(|op| op.first_tensor <= tensor).saturating_sub(1) as u32
+    }
+
+    /// The tensor of the graph of which one stands for what other iterations of a loop made, if it does.
+    pub fn rest_of(&self, tensor: u32) -> Option<TensorId> {
+        let behind = self.rests.partition_point(|rest| rest.tensors.start <= tensor);
+        let rest = self.rests.get(behind.checked_sub(1)?)?;
+        rest.tensors.contains(&tensor).then_some(rest.of)
     }
 
     /// The tensors that an entry reads, by input; none for constants and what is never made.

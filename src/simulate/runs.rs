@@ -1,12 +1,15 @@
 //! What a step runs before a plan changes anything, not yet connected: the same in each program.
 //!
-//! An op that makes something that a loop keeps makes two tensors of it: the last one, and what else there is by then.
+//! An op that makes something that a loop keeps makes it with the last one, and with what else there is by then: a tensor for each other one,
+//! or for some of them together where they are many. A pool has room for each apart.
+
+use std::ops::Range;
 
 use rustc_hash::FxHashMap as HashMap;
 
 use super::outline::{Outline, output_bytes};
 use super::pool::in_chunks;
-use super::program::{Buffer, NONE, Op, Origin, Tensor};
+use super::program::{Buffer, NONE, Op, Origin, Rest, Tensor};
 use crate::graph::{NodeId, TensorId};
 use crate::order::Place;
 
@@ -17,8 +20,25 @@ pub(super) struct Runs {
     pub tensors: Vec<Tensor>,
     /// For each tensor of the graph that the step makes, its number in the program.
     pub numbers: Vec<u32>,
-    /// For each tensor that a loop keeps the number of the rest of it.
-    pub rests: HashMap<TensorId, u32>,
+    /// For each tensor that a loop keeps the numbers of the rest of it.
+    pub rests: HashMap<TensorId, Range<u32>>,
+    /// The same in the order of numbers.
+    pub rests_in_order: Vec<Rest>,
+}
+
+/// How many tensors stand for the rest of what a loop keeps, at most.
+const MOST_PIECES: u64 = 32;
+
+/// The sizes of so many pieces of equal size, some of them together where they are many.
+pub(super) fn pieces(bytes: u64, count: u64) -> impl Iterator<Item = u64> {
+    let each = bytes / count.max(1);
+    let tensors = count.clamp(1, MOST_PIECES);
+    let (in_each, more) = (count / tensors, count % tensors);
+    let last = bytes - each * count.max(1);
+    (0..tensors).map(move |number| {
+        let pieces = (in_each + u64::from(number < more)).max(1);
+        each * pieces + if number == 0 { last } else { 0 }
+    })
 }
 
 impl Runs {
@@ -36,7 +56,12 @@ impl Runs {
             add_run(outline, node, Origin::Op(node), &mut ops, &mut tensors);
             add_rests(outline, node, &mut ops, &mut tensors, &mut rests);
         }
-        Runs { ops, tensors, numbers, rests }
+        let mut rests_in_order: Vec<Rest> = rests
+            .iter()
+            .map(|(&of, numbers): (&TensorId, &Range<u32>)| Rest { of, tensors: numbers.clone() })
+            .collect();
+        rests_in_order.sort_by_key(|rest| rest.tensors.start);
+        Runs { ops, tensors, numbers, rests, rests_in_order }
     }
 }
 
@@ -99,17 +124,19 @@ fn add_rests(
     node: NodeId,
     ops: &mut [Op],
     tensors: &mut Vec<Tensor>,
-    rests: &mut HashMap<TensorId, u32>,
+    rests: &mut HashMap<TensorId, Range<u32>>,
 ) {
     let Some(entry) = ops.last_mut() else { return };
     for tensor in outline.analysis.graph.outputs(node) {
         let once = in_chunks(output_bytes(outline.analysis, node, tensor).unwrap_or(0));
         let bytes = outline.loops.rest_bytes(tensor, once).saturating_mul(outline.times_side_by_side(tensor));
         if bytes > 0 && !outline.case.is_absent(outline.analysis.graph, tensor) {
-            rests.insert(tensor, tensors.len() as u32);
+            let first = tensors.len() as u32;
             let place = outline.placement.output(tensor);
-            tensors.push(Tensor { bytes, content_bytes: 0, place, buffer: Buffer::Own, uses: 0 });
-            entry.tensors += 1;
+            let piece = |bytes| Tensor { bytes, content_bytes: 0, place, buffer: Buffer::Own, uses: 0 };
+            tensors.extend(pieces(bytes, outline.loops.rest_count(tensor)).map(piece));
+            rests.insert(tensor, first..tensors.len() as u32);
+            entry.tensors += tensors.len() as u32 - first;
         }
     }
 }

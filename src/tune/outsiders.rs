@@ -4,10 +4,14 @@
 //! others. Whoever needs an op runs all that this op waits for too. So that it is not made to run anything new, an op may be
 //! made to wait for another one if all outsiders that need the one need the other already. What this allows may be put
 //! together to chains: along each of its edges those who need something only become more towards the beginning.
+//!
+//! What is within a loop is no outsider: TensorFlow fetches nothing that has several values ("Retval has already been set"). Who reads it
+//! behind the loop is one.
 
-use crate::graph::NodeId;
-use crate::ops::Fact;
+use crate::graph::{FrameId, NodeId};
+use crate::ops::{Fact, Flow};
 use crate::plan::Analysis;
+use crate::simulate::{gives_flow, gives_zero};
 
 /// Outsiders are told apart up to this number; what others need may wait for nothing by this rule.
 const MOST_OUTSIDERS: usize = 512;
@@ -24,14 +28,8 @@ pub(super) struct Outsiders {
 
 impl Outsiders {
     /// Finds out who needs what is of interest, of all the step's ops.
-    ///
-    /// What nobody reads and what asks for shapes only is not run by itself: the zeros that stand for the gradient of an output that
-    /// nobody differentiates.
     pub fn of(analysis: &Analysis, is_of_interest: impl Fn(NodeId) -> bool) -> Outsiders {
         let graph = analysis.graph;
-        let is_idle = |node: NodeId| {
-            graph.op(node).facts().has(Fact::ReadsNoValues) && graph.successors(node).next().is_none()
-        };
         let mut comes_of_it = vec![false; graph.len()];
         let mut is_outsider = vec![false; graph.len()];
         graph.until_stable(|| {
@@ -41,7 +39,8 @@ impl Outsiders {
                 let reads = before.any(|from| comes_of_it[from.index()]);
                 let (is, of) = match analysis.step.contains(node) {
                     true => (reads || is_of_interest(node), &mut comes_of_it),
-                    false => (reads && !is_idle(node), &mut is_outsider),
+                    false if is_hidden(analysis, node) => (reads, &mut comes_of_it),
+                    false => (reads && !is_idle(analysis, node), &mut is_outsider),
                 };
                 changes |= is != std::mem::replace(&mut of[node.index()], is);
             }
@@ -59,7 +58,8 @@ impl Outsiders {
         }
         graph.until_stable(|| {
             let mut changes = false;
-            for &node in graph.topological().iter().rev().filter(|&&node| analysis.step.contains(node)) {
+            let hands_on = |node: NodeId| analysis.step.contains(node) || is_hidden(analysis, node);
+            for &node in graph.topological().iter().rev().filter(|&&node| hands_on(node)) {
                 for next in graph.successors(node) {
                     changes |= found.hand_on(next, node);
                 }
@@ -91,4 +91,26 @@ impl Outsiders {
         self.has_more[before.index()] |= self.has_more[op.index()];
         changes
     }
+}
+
+/// Whether no run can fetch what a node gives, as it is within a loop, and none is of use that only runs it, as it has no effect.
+pub(super) fn is_hidden(analysis: &Analysis, node: NodeId) -> bool {
+    analysis.flow.output_frame(node) != FrameId::TOP && !analysis.graph.op(node).has_effect()
+}
+
+/// Whether nobody reads a node, and nobody runs it by itself, since it tells nothing: what asks for shapes only, as the zeros do that stand for
+/// the gradient of an output that nobody differentiates, and what [`is_left_of_loop`].
+fn is_idle(analysis: &Analysis, node: NodeId) -> bool {
+    let graph = analysis.graph;
+    let asks_for_shapes = graph.op(node).facts().has(Fact::ReadsNoValues);
+    is_left_of_loop(analysis, node) || asks_for_shapes && graph.successors(node).next().is_none()
+}
+
+/// Whether a node is what a loop leaves that nobody reads, and that tells nothing: of a counter that went down to zero, or of a TensorArray's
+/// flow.
+pub(super) fn is_left_of_loop(analysis: &Analysis, node: NodeId) -> bool {
+    let graph = analysis.graph;
+    graph.flow(node) == Some(Flow::Exit)
+        && graph.successors(node).next().is_none()
+        && (gives_zero(analysis, node) || gives_flow(graph, node))
 }

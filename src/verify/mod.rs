@@ -99,6 +99,7 @@ mod step;
 mod swappable;
 mod triggers;
 mod unrepeatable_ops;
+mod unseen;
 mod workers;
 
 #[cfg(test)]
@@ -228,7 +229,7 @@ fn check_swaps(
     };
     let steps = step::Steps::find(original, &options.train_ops, &graph, is_unconditional, &mut report);
     ref_order::check(&graph, &frames, &order, &steps, &mut report);
-    new_work::check(&graph, &order, &steps, &mut report);
+    new_work::check(&graph, &frames, &order, &steps, &mut report);
     let is_shown =
         options.is_function.then(|| ordered::shown(&graph, &order, &steps, &mut outputs, is_unconditional));
     effects::check(&graph, &order, is_shown.as_deref(), &mut report);

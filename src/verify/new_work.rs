@@ -19,8 +19,8 @@
 //! work is new for it too. So the targets are the nodes outside with added edges, and those with an original input from the step
 //! which leads back to an added edge.
 //!
-//! What nobody reads and what asks for shapes only (zeros that stand for the gradient of an output that nobody differentiates) is no
-//! target either: nobody runs that by itself, as there is nothing to learn from it that the graph does not say.
+//! What nobody looks at by itself ([`super::unseen`]) is no target either. A path may lead through such a node of a loop, to one behind the
+//! loop that is a target: so edges to these bring what edges within the step do.
 //!
 //! A swap op or a recomputed op brings its triggers and those of the added ops that it reads. What it stands for was
 //! needed by its reader before, and so was what that reads. Who reads a copy counts as one who runs its original too,
@@ -32,22 +32,30 @@
 
 use std::ops::RangeInclusive;
 
+use super::frames::Frames;
 use super::graph::{Graph, Lists, NONE, NodeId};
 use super::report::{Report, ViolationKind};
 use super::step::Steps;
 use super::triggers::Triggers;
+use super::unseen;
 
 /// Looks at what each added edge brings.
-pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], steps: &Steps, report: &mut Report) {
+pub(super) fn check(
+    graph: &Graph<'_>,
+    frames: &Frames,
+    order: &[NodeId],
+    steps: &Steps,
+    report: &mut Report,
+) {
     let any = steps.any.as_deref();
     // A step does nothing that is of another step only.
     for step in &steps.each {
-        let mut pass = Pass::new(graph, order, Some(step));
+        let mut pass = Pass::new(graph, frames, order, Some(step));
         let into_step = |&node: &NodeId| !pass.brought.into_step.of(node).is_empty();
         let targets: Vec<NodeId> = from_the_end(graph, order).filter(into_step).collect();
         targets.chunks(64).for_each(|batch| pass.run(batch, Run::Step, report));
     }
-    let mut pass = Pass::new(graph, order, any);
+    let mut pass = Pass::new(graph, frames, order, any);
     let targets: Vec<NodeId> =
         from_the_end(graph, order).filter(|&node| pass.is_outside_target(node)).collect();
     targets.chunks(64).for_each(|batch| pass.run(batch, Run::Outside, report));
@@ -110,8 +118,10 @@ struct Pass<'g, 'a> {
     order: &'g [NodeId],
     position: Vec<u32>,
     step: Option<&'g [bool]>,
+    /// Which nodes outside of the step are within loops.
+    within_loops: Vec<bool>,
     brought: Brought,
-    /// The first place in the order of a node of the step with added edges that a node is or needs, or `NONE`.
+    /// The first place in the order of a node with added edges, of the step or within a loop, that a node is or needs, or `NONE`.
     first_edge: Vec<u32>,
     has_loops: bool,
     /// Which of the batch's targets needed a node in the original graph.
@@ -123,7 +133,12 @@ struct Pass<'g, 'a> {
 }
 
 impl<'g, 'a> Pass<'g, 'a> {
-    fn new(graph: &'g Graph<'a>, order: &'g [NodeId], step: Option<&'g [bool]>) -> Pass<'g, 'a> {
+    fn new(
+        graph: &'g Graph<'a>,
+        frames: &Frames,
+        order: &'g [NodeId],
+        step: Option<&'g [bool]>,
+    ) -> Pass<'g, 'a> {
         let mut position = vec![0u32; order.len()];
         for (place, &node) in (0..).zip(order) {
             position[node as usize] = place;
@@ -133,6 +148,7 @@ impl<'g, 'a> Pass<'g, 'a> {
             order,
             position,
             step,
+            within_loops: unseen::within_loops(graph, frames, step),
             brought: Brought::find(graph, order, step),
             first_edge: Vec::new(),
             has_loops: graph.ids().any(|node| graph.is_loop_header(node)),
@@ -148,6 +164,11 @@ impl<'g, 'a> Pass<'g, 'a> {
         self.step.is_some_and(|step| step[node as usize])
     }
 
+    /// Whether a node is no target, and hands on what its edges bring to those that are.
+    fn hands_on(&self, node: NodeId) -> bool {
+        self.in_step(node) || self.within_loops[node as usize]
+    }
+
     /// Finds `first_edge` for all original nodes.
     fn first_edges_of_step(&self) -> Vec<u32> {
         let graph = self.graph;
@@ -160,7 +181,7 @@ impl<'g, 'a> Pass<'g, 'a> {
         while again {
             again = false;
             for (place, &node) in (0..).zip(self.order).filter(|(_, node)| graph.is_original(**node)) {
-                let brings = self.in_step(node) && !self.brought.all.of(node).is_empty();
+                let brings = self.hands_on(node) && !self.brought.all.of(node).is_empty();
                 let own = if brings { place } else { NONE };
                 let behind = graph.original_sources(node).map(|from| first[from as usize]);
                 let lowest = behind.fold(own, u32::min);
@@ -173,16 +194,10 @@ impl<'g, 'a> Pass<'g, 'a> {
 
     /// Whether a node outside of the step may do new work that no other node outside, which it needs, does.
     fn is_outside_target(&self, node: NodeId) -> bool {
-        let leads_to_edge = |from: NodeId| self.in_step(from) && self.first_edge[from as usize] != NONE;
-        !self.in_step(node)
-            && !self.is_idle(node)
+        let leads_to_edge = |from: NodeId| self.hands_on(from) && self.first_edge[from as usize] != NONE;
+        !self.hands_on(node)
+            && !(self.step.is_some() && unseen::is_idle(self.graph, node))
             && (!self.brought.all.of(node).is_empty() || self.graph.original_sources(node).any(leads_to_edge))
-    }
-
-    /// Whether nobody reads a node, and running it tells nothing.
-    fn is_idle(&self, node: NodeId) -> bool {
-        let knows_step = self.step.is_some();
-        knows_step && !self.graph.op(node).reads_values && self.graph.consumers(node).is_empty()
     }
 
     /// Where what is new goes on to from a node: all that a step must run which runs the node.
@@ -281,9 +296,9 @@ impl<'g, 'a> Pass<'g, 'a> {
                 }
             }
             let mut sources = std::mem::take(&mut self.sources);
-            // Who comes by a node of the step must do what its added edges bring. A node outside with added edges is
+            // Who comes by a node of the step or of a loop must do what its added edges bring. A node outside with added edges is
             // a target, and if that does nothing new, nobody does by way of it.
-            if needed != 0 && self.in_step(node) {
+            if needed != 0 && self.hands_on(node) {
                 sources.extend(self.brought.all.of(node).iter().map(|&from| (from, needed)));
             }
             if new != 0 {

@@ -72,7 +72,7 @@ fn stacks_of_a_loop_are_kept_on_the_host() {
         // The longest text of a batch says how often the loop runs.
         feeds: &["--feed", "labels=randint:0:2", "--feed", "lengths=const:20"],
         tokens: Some(&[4, 20]),
-        memory: "420KiB",
+        memory: "400KiB",
         iterations: 20,
     });
 }

@@ -130,6 +130,8 @@ fn found(analysis: &Analysis, part: f64, rng: &mut Rng) -> Draft {
     let mut host_ops: Vec<NodeId> = kept.into_iter().flat_map(|of| of.accumulator.ops).collect();
     host_ops.sort_unstable();
     let outline = outline.with_host_ops(&host_ops);
+    // These take little as they are: for much less there is hardly ever a plan.
+    let part = if host_ops.is_empty() { part } else { (1.0 + part) / 2.0 };
     let unlimited = lms_testing::machine::machine(Vec::new());
     let least = Judge::new(&outline, &unlimited).least_memory(&Draft::default());
     let budget = lms_testing::machine::machine(vec![(least as f64 * part) as u64]);

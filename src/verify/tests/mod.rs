@@ -14,6 +14,7 @@ mod ordered;
 mod recompute;
 mod ref_order;
 mod second_reads;
+mod unseen;
 mod work;
 mod workers;
 

@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet as HashSet;
 use crate::graph::{Condition, FrameId, Graph, NodeId};
 use crate::ops::{Fact, Flow};
 use crate::order::Place;
-use crate::tune::outsiders::Outsiders;
+use crate::tune::outsiders::{Outsiders, is_hidden, is_left_of_loop};
 use crate::tune::planned::timeline::{Course, Position, Table};
 
 /// How many of the last ops that may hold up others are tried, one after the other.
@@ -226,9 +226,14 @@ fn free_before(course: &Course, holding: &[HoldingOp]) -> Vec<Option<Position>> 
     graph.until_stable(|| {
         let mut changes = false;
         for &node in graph.topological().iter().rev() {
-            let first = graph.successors(node).filter_map(|next| match analysis.step.contains(next) {
-                true => free[next.index()],
-                false => missing[next.index()],
+            let first = graph.successors(node).filter_map(|next| {
+                if analysis.step.contains(next) || is_hidden(analysis, next) {
+                    free[next.index()]
+                } else if is_left_of_loop(analysis, next) {
+                    None
+                } else {
+                    missing[next.index()]
+                }
             });
             let first = first.min();
             changes |= first != std::mem::replace(&mut free[node.index()], first);

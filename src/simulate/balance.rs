@@ -1,0 +1,114 @@
+//! What loops add to stacks, lists and TensorArrays, and what they take off.
+//!
+//! A loop's body is in a program once, as its first iteration. Two things are otherwise in the iterations behind it. A TensorArray of
+//! which a loop takes the elements is there at the beginning and gone at the end: beside what a loop adds to others, it counts only where it is
+//! the larger. And what a loop carries may begin as zeros that are there anyway, and has memory of its own from the second iteration on,
+//! as the sum of a weight's gradients does: that counts, as far as it is more than what the first iteration takes off.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::graph::{FrameId, NodeId, TensorId};
+use crate::ops::Flow;
+use crate::order::{Place, Placement};
+use crate::plan::Analysis;
+
+use super::holders::{inputs_of, is_list, root};
+use super::outline::output_bytes;
+use super::pool::in_chunks;
+use super::program::buffer;
+
+/// What the loops of a step add and take off.
+#[derive(Debug, Default)]
+pub(super) struct Balance {
+    /// By the loop that is the outermost in which what is kept does not stay: the bytes that it adds, and those that it takes off, in all.
+    added: HashMap<FrameId, u64>,
+    taken: HashMap<FrameId, u64>,
+    /// By the loop, what one iteration takes off.
+    taken_at_once: HashMap<FrameId, u64>,
+}
+
+/// What is there of a loop from its second iteration on, and not in its first.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Later {
+    pub frame: FrameId,
+    /// What the first `Merge` gives out of which that is so.
+    pub first: TensorId,
+    pub more_bytes: u64,
+}
+
+fn add(to: &mut HashMap<FrameId, u64>, frame: FrameId, bytes: u64) {
+    let sum = to.entry(frame).or_default();
+    *sum = sum.saturating_add(bytes);
+}
+
+impl Balance {
+    /// Notes what a loop adds.
+    pub fn adds(&mut self, frame: FrameId, bytes: u64) {
+        add(&mut self.added, frame, bytes);
+    }
+
+    /// Notes what a loop takes off.
+    pub fn takes(&mut self, frame: FrameId, bytes: u64) {
+        add(&mut self.taken, frame, bytes);
+    }
+
+    /// Notes what each iteration of a loop takes off.
+    pub fn takes_at_once(&mut self, frame: FrameId, bytes: u64) {
+        add(&mut self.taken_at_once, frame, bytes);
+    }
+
+    /// Whether there is no less when a loop is done than when it began.
+    pub fn grows(&self, frame: FrameId) -> bool {
+        let of = |map: &HashMap<FrameId, u64>| map.get(&frame).copied().unwrap_or(0);
+        of(&self.added) >= of(&self.taken)
+    }
+
+    /// What loops carry beyond what they take off that begins as what is there anyway, and has memory of its own in later iterations.
+    pub fn later(
+        &self,
+        analysis: &Analysis,
+        placement: &Placement,
+        runs: impl Fn(NodeId) -> bool,
+        is_kept: impl Fn(TensorId) -> bool,
+    ) -> Vec<Later> {
+        let Analysis { graph, flow, sizes, .. } = analysis;
+        let mut carried: BTreeMap<FrameId, Vec<(TensorId, u64)>> = BTreeMap::new();
+        let merges = graph.node_ids().filter(|&node| graph.flow(node) == Some(Flow::Merge) && runs(node));
+        for merge in merges.filter(|&node| flow.frame(node) != FrameId::TOP) {
+            let is_back = |&&input: &&TensorId| graph.is_back_edge(graph.producer(input), merge);
+            let inputs = inputs_of(graph, merge);
+            let (Some(&back), &[first, second]) = (inputs.iter().find(is_back), inputs) else { continue };
+            let entering = if back == first { second } else { first };
+            let (Some(began), Some(made)) = (root(graph, sizes, entering), root(graph, sizes, back)) else {
+                continue;
+            };
+            let Some(result) = graph.outputs(merge).next() else { continue };
+            let (beginner, maker) = (graph.producer(began), graph.producer(made));
+            let is_there_anyway = beginner.index() < graph.len()
+                && placement.output(began) != Place::Host
+                && (!runs(beginner) || !buffer(graph, sizes, beginner, began).may_be_own());
+            let is_made_in_body = maker.index() < graph.len()
+                && runs(maker)
+                && flow.frame(maker) != FrameId::TOP
+                && buffer(graph, sizes, maker, made).may_be_own();
+            let bytes = in_chunks(output_bytes(analysis, maker, made).unwrap_or(0));
+            if is_there_anyway
+                && is_made_in_body
+                && placement.output(result) != Place::Host
+                && !is_list(graph, result)
+                && !is_kept(made)
+            {
+                carried.entry(flow.frame(merge)).or_default().push((result, bytes));
+            }
+        }
+        let mut later = Vec::new();
+        for (frame, carried) in carried {
+            let bytes = carried.iter().fold(0u64, |sum, &(_, bytes)| sum.saturating_add(bytes));
+            let more_bytes = bytes.saturating_sub(self.taken_at_once.get(&frame).copied().unwrap_or(0));
+            if let Some(&(first, _)) = carried.first().filter(|_| more_bytes > 0) {
+                later.push(Later { frame, first, more_bytes });
+            }
+        }
+        later
+    }
+}
