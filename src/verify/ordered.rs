@@ -247,7 +247,7 @@ impl Reach<'_, '_> {
     fn is_after(&self, batch: &[NodeId], pair: &Pair) -> bool {
         let Ok(bit) = batch.binary_search(&pair.first) else { return false };
         let second = pair.second as usize;
-        self.before[second] & self.after[second] >> bit & 1 == 1
+        (self.before[second] & self.after[second]) >> bit & 1 == 1
     }
 }
 

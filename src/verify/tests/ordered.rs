@@ -135,3 +135,41 @@ fn what_is_touched_in_a_branch_may_not() {
         build.inputs("train", "^update ^d ^e ^noise ^end");
     });
 }
+
+/// Two variables, each read far from its update, so that both pairs are followed together.
+fn with_two(build: &mut Build, inputs_of_second: &str) {
+    build
+        .node("first_read", "ReadVariableOp", "v")
+        .node("first_way", "Relu", "first_read")
+        .inputs("update", "v c ^read ^first_way")
+        .node("w", "VarHandleOp", "")
+        .node("second_read", "ReadVariableOp", "w")
+        .node("second_way", "Relu", "second_read")
+        .node("second_update", "AssignSubVariableOp", inputs_of_second)
+        .node("second_later", "ReadVariableOp", "w ^second_update")
+        .inputs("train", "^update ^d ^e ^noise ^second_later ^second_way");
+}
+
+#[test]
+fn each_variable_is_shown_for_itself() {
+    for triggers in ["^d", "^second_later", "^d ^second_later"] {
+        let checked = check_function(|build| with_two(build, "w b ^second_way"), triggers);
+        checked.unwrap_or_else(|error| panic!("refused: {error}"));
+    }
+}
+
+/// An order that an added edge makes is none of the original graph, though the update comes behind another variable's read there.
+#[test]
+fn an_order_that_was_added_shows_nothing() {
+    let second = "w b ^first_way";
+    let mut before = original();
+    with_two(&mut before, second);
+    let mut after = back_after("^second_later", |build| with_two(build, second));
+    after
+        .node("lms/order/0", "NoOp", "^second_way")
+        .inputs("second_update", &format!("{second} ^lms/order/0"));
+    let options = CheckOptions { is_function: true, ..CheckOptions::default() };
+    let error = check_with(&before.model(), &after.model(), OpRegistry::builtin(), &options)
+        .expect_err("should be refused");
+    assert!(error.violations[0].nodes.contains(&"second_update".to_string()), "{error}");
+}
