@@ -196,7 +196,7 @@ impl<'g, 'a> Pass<'g, 'a> {
     fn is_outside_target(&self, node: NodeId) -> bool {
         let leads_to_edge = |from: NodeId| self.hands_on(from) && self.first_edge[from as usize] != NONE;
         !self.hands_on(node)
-            && !(self.step.is_some() && unseen::is_idle(self.graph, node))
+            && (self.step.is_none() || !unseen::is_idle(self.graph, node))
             && (!self.brought.all.of(node).is_empty() || self.graph.original_sources(node).any(leads_to_edge))
     }
 
