@@ -17,14 +17,17 @@ use super::outline::output_bytes;
 use super::pool::in_chunks;
 use super::program::buffer;
 
+/// By the loop what it adds or takes off, each tensor once though several stacks may keep it, and its bytes.
+type Moved = HashMap<FrameId, HashMap<TensorId, u64>>;
+
 /// What the loops of a step add and take off.
 #[derive(Debug, Default)]
 pub(super) struct Balance {
-    /// By the loop that is the outermost in which what is kept does not stay: the bytes that it adds, and those that it takes off, in all.
-    added: HashMap<FrameId, u64>,
-    taken: HashMap<FrameId, u64>,
-    /// By the loop, what one iteration takes off.
-    taken_at_once: HashMap<FrameId, u64>,
+    /// In all, of the loop that is the outermost in which what is kept does not stay.
+    added: Moved,
+    taken: Moved,
+    /// In one iteration.
+    taken_at_once: Moved,
 }
 
 /// What is there of a loop from its second iteration on, and not in its first.
@@ -36,31 +39,30 @@ pub(super) struct Later {
     pub more_bytes: u64,
 }
 
-fn add(to: &mut HashMap<FrameId, u64>, frame: FrameId, bytes: u64) {
-    let sum = to.entry(frame).or_default();
-    *sum = sum.saturating_add(bytes);
+/// The bytes that a loop adds or takes off.
+fn bytes_of(moved: &Moved, frame: FrameId) -> u64 {
+    moved.get(&frame).map_or(0, |tensors| tensors.values().copied().fold(0, u64::saturating_add))
 }
 
 impl Balance {
     /// Notes what a loop adds.
-    pub fn adds(&mut self, frame: FrameId, bytes: u64) {
-        add(&mut self.added, frame, bytes);
+    pub fn adds(&mut self, tensor: TensorId, frame: FrameId, bytes: u64) {
+        self.added.entry(frame).or_default().insert(tensor, bytes);
     }
 
     /// Notes what a loop takes off.
-    pub fn takes(&mut self, frame: FrameId, bytes: u64) {
-        add(&mut self.taken, frame, bytes);
+    pub fn takes(&mut self, tensor: TensorId, frame: FrameId, bytes: u64) {
+        self.taken.entry(frame).or_default().insert(tensor, bytes);
     }
 
     /// Notes what each iteration of a loop takes off.
-    pub fn takes_at_once(&mut self, frame: FrameId, bytes: u64) {
-        add(&mut self.taken_at_once, frame, bytes);
+    pub fn takes_at_once(&mut self, tensor: TensorId, frame: FrameId, bytes: u64) {
+        self.taken_at_once.entry(frame).or_default().insert(tensor, bytes);
     }
 
     /// Whether there is no less when a loop is done than when it began.
     pub fn grows(&self, frame: FrameId) -> bool {
-        let of = |map: &HashMap<FrameId, u64>| map.get(&frame).copied().unwrap_or(0);
-        of(&self.added) >= of(&self.taken)
+        bytes_of(&self.added, frame) >= bytes_of(&self.taken, frame)
     }
 
     /// What loops carry beyond what they take off that begins as what is there anyway, and has memory of its own in later iterations.
@@ -104,7 +106,7 @@ impl Balance {
         let mut later = Vec::new();
         for (frame, carried) in carried {
             let bytes = carried.iter().fold(0u64, |sum, &(_, bytes)| sum.saturating_add(bytes));
-            let more_bytes = bytes.saturating_sub(self.taken_at_once.get(&frame).copied().unwrap_or(0));
+            let more_bytes = bytes.saturating_sub(bytes_of(&self.taken_at_once, frame));
             if let Some(&(first, _)) = carried.first().filter(|_| more_bytes > 0) {
                 later.push(Later { frame, first, more_bytes });
             }

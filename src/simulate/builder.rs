@@ -6,6 +6,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap as HashMap;
 
 use super::accumulations::Pace;
+use super::loops::WholeBehind;
 use super::merged::{Connected, Merged};
 use super::outline::Outline;
 use super::pool::in_chunks;
@@ -54,8 +55,8 @@ pub(super) struct Builder<'a> {
     numbers: Vec<u32>,
     /// For each tensor that a loop keeps the numbers of the rest of it.
     rests: &'a HashMap<TensorId, Range<u32>>,
-    /// The same in the order of numbers.
-    rests_in_order: Vec<Rest>,
+    /// What there is as a whole when a loop is done.
+    behind_loops: Vec<Rest>,
     /// For each tensor of the graph whether the plan gives any of its readers another one.
     is_replaced: Vec<bool>,
     edges: Vec<(u32, u32)>,
@@ -91,7 +92,7 @@ pub(super) struct Builder<'a> {
 impl<'a> Builder<'a> {
     /// The ops of the step, not yet connected.
     pub(super) fn new(outline: &'a Outline<'a>, draft: &'a Draft, pace: Pace) -> Builder<'a> {
-        let Runs { ops, tensors, numbers, rests, rests_in_order } = outline.runs();
+        let Runs { ops, tensors, numbers, rests } = outline.runs();
         let mut builder = Builder {
             outline,
             draft,
@@ -99,7 +100,7 @@ impl<'a> Builder<'a> {
             tensors: tensors.clone(),
             numbers: numbers.clone(),
             rests,
-            rests_in_order: rests_in_order.clone(),
+            behind_loops: Vec::new(),
             is_replaced: vec![false; numbers.len()],
             edges: Vec::with_capacity(outline.order.len() * 3),
             reads: Vec::with_capacity(outline.order.len() * 2),
@@ -248,18 +249,18 @@ impl<'a> Builder<'a> {
                 takers.entry(*taken).and_modify(|takers| takers.push(number));
             }
         }
-        for (tensor, exit, bytes, count) in outline.loops.whole_behind() {
+        for (tensor, WholeBehind { exit, bytes, count }) in outline.loops.whole_behind() {
             let Some(exit_entry) = outline.number(exit) else { continue };
             let bytes = if outline.case.is_absent(outline.analysis.graph, tensor) { 0 } else { bytes };
             let place = outline.placement.output(tensor);
             let op = self.add(Origin::Op(exit), place, place, false, None);
             self.edges.push((exit_entry, op));
             let first = self.tensors.len() as u32;
-            let piece = |bytes| Tensor { bytes, content_bytes: 0, place, buffer: Buffer::Own, uses: 0 };
-            self.tensors.extend(pieces(in_chunks(bytes), count).map(piece));
+            let pieces = pieces(in_chunks(bytes), count);
+            self.tensors.extend(pieces.map(|bytes| Tensor::of_rest(bytes, place)));
             let made = first..self.tensors.len() as u32;
             self.ops[op as usize].tensors = made.end - made.start;
-            self.rests_in_order.push(Rest { of: tensor, tensors: made.clone() });
+            self.behind_loops.push(Rest { of: tensor, tensors: made.clone() });
             for &taker in &takers[&tensor] {
                 self.edges.push((op, taker));
                 made.clone().for_each(|piece| self.read(taker, piece));
@@ -560,6 +561,9 @@ impl<'a> Builder<'a> {
         let rows = |pairs: &[(u32, u32)]| {
             Rows::group(self.ops.len(), || pairs.iter().map(|&(row, value)| (row as usize, value)), NONE)
         };
+        let kept = self.rests.iter().map(|(&of, tensors)| Rest { of, tensors: tensors.clone() });
+        let mut rests: Vec<Rest> = kept.chain(self.behind_loops).collect();
+        rests.sort_unstable_by_key(|rest| rest.tensors.start);
         // Plans have all of them or none.
         let beginning = &self.outline.beginning;
         let initial = if self.draft.initial_values.is_empty() { &beginning.shared } else { &beginning.own };
@@ -571,7 +575,7 @@ impl<'a> Builder<'a> {
             tensors: self.tensors,
             ops: self.ops,
             merged: self.merged,
-            rests: self.rests_in_order,
+            rests,
         }
     }
 }

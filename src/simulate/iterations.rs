@@ -344,35 +344,6 @@ pub fn gives_zero(analysis: &Analysis, exit: NodeId) -> bool {
     flow_of(graph, exit) == Some(Flow::Exit) && counts_to_zero().unwrap_or(false)
 }
 
-/// Whether an op is the way out of the flow of a TensorArray: a number that stands for the order of what is done with that, and tells nothing.
-pub fn gives_flow(graph: &Graph, exit: NodeId) -> bool {
-    if flow_of(graph, exit) != Some(Flow::Exit) {
-        return false;
-    }
-    let mut tensor = inputs_of(graph, exit).first().copied();
-    for _ in 0..DEEPEST {
-        let Some(from) = tensor else { return false };
-        let maker = graph.producer(from);
-        let is_step = matches!(op_of(graph, maker), Some("Identity"))
-            || matches!(flow_of(graph, maker), Some(Flow::Switch | Flow::Merge | Flow::Enter | Flow::Exit));
-        if !is_step {
-            return op_of(graph, maker).is_some_and(|op| is_flow_of(op, graph.output_index(from)));
-        }
-        let is_first = |&&input: &&TensorId| !graph.is_back_edge(graph.producer(input), maker);
-        tensor = inputs_of(graph, maker).iter().find(is_first).copied();
-    }
-    false
-}
-
-/// Whether an output of an op is a TensorArray's flow.
-fn is_flow_of(op: &str, output: u32) -> bool {
-    match op {
-        "TensorArrayV3" | "TensorArrayGradV3" => output == 1,
-        "TensorArrayWriteV3" | "TensorArrayScatterV3" | "TensorArraySplitV3" => output == 0,
-        _ => false,
-    }
-}
-
 /// What a loop carries under a name: its first value, and what the body makes of it.
 fn carried(graph: &Graph, merge: TensorId) -> Option<(TensorId, TensorId)> {
     let node = graph.producer(body(graph, merge));

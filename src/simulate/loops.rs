@@ -6,10 +6,9 @@
 //!
 //! A loop that takes off what another one pushed is in the program once too: as its first iteration, in which the most is still there. That
 //! takes one element off, which goes when it has been read; the rest is there until that loop is done. So an op that makes such elements
-//! makes two tensors: one of them, and the rest.
+//! makes one of them, and the rest.
 //!
-//! Iterations overlap, those of version 1, which keep things on stacks, the most: counted so, peaks of `dynamic_rnn` and `ctc` were
-//! predicted 2 and 3% too low. Of a stack all is there until it has been read, and what was taken off counts beside it.
+//! What is otherwise behind the first iteration [`super::balance`] says, and what branches within a loop keep [`super::choices`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -44,9 +43,8 @@ pub(super) struct Loops {
     taken: HashMap<NodeId, Vec<TensorId>>,
     /// For each op that has to run before the rest goes, of what it is the rest.
     rest_taken: HashMap<NodeId, Vec<TensorId>>,
-    /// What is there as a whole only when its loop is done: with an op that then runs, the bytes of it beyond one element, and how many other
-    /// elements there are.
-    whole_behind: BTreeMap<TensorId, (NodeId, u64, u64)>,
+    /// What is there as a whole only when its loop is done.
+    whole_behind: BTreeMap<TensorId, WholeBehind>,
     /// The loops that keep something.
     pub found: Vec<LoopTimes>,
 }
@@ -69,6 +67,16 @@ struct HandedOn {
     /// The frame in which that list stays.
     held_in: FrameId,
     takers: Vec<Taker>,
+}
+
+/// What there is of a tensor when its loop is done, beyond one element.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WholeBehind {
+    /// An op that then runs.
+    pub exit: NodeId,
+    pub bytes: u64,
+    /// How many elements these are.
+    pub count: u64,
 }
 
 /// For each tensor that is kept, in which branches all are that add it to something.
@@ -209,9 +217,9 @@ impl Loops {
                     } else {
                         let is_cleared_when_read = is_cleared_when_read(graph, holder);
                         for taker in &takers {
-                            taker.within.into_iter().for_each(|frame| balance.takes(frame, bytes));
+                            taker.within.into_iter().for_each(|frame| balance.takes(flow_out, frame, bytes));
                             let times = loops.times(taker.node).max(1);
-                            balance.takes_at_once(flow.frame(taker.node), bytes / times);
+                            balance.takes_at_once(flow_out, flow.frame(taker.node), bytes / times);
                         }
                         let apart_count = u64::try_from(elements).unwrap_or(0);
                         let kept = Kept { apart_bytes: bytes, apart_count, ..Kept::times(times) };
@@ -278,10 +286,10 @@ impl Loops {
                     continue;
                 }
                 let kept = in_chunks(bytes).saturating_mul(times);
-                within(maker, held_in).into_iter().for_each(|frame| balance.adds(frame, kept));
+                within(maker, held_in).into_iter().for_each(|frame| balance.adds(made, frame, kept));
                 for taker in &takers {
-                    taker.within.into_iter().for_each(|frame| balance.takes(frame, kept));
-                    balance.takes_at_once(flow.frame(taker.node), in_chunks(bytes));
+                    taker.within.into_iter().for_each(|frame| balance.takes(made, frame, kept));
+                    balance.takes_at_once(made, flow.frame(taker.node), in_chunks(bytes));
                 }
                 let place = placement.output(made);
                 exchanges.add(analysis, (frame, times), (made, place), kept, frames.holders.takers(holder));
@@ -301,8 +309,8 @@ impl Loops {
             match behind.map(|frame| exits.get(&frame)) {
                 None => {}
                 Some(Some(&exit)) => {
-                    let count = loops.rest_count(tensor);
-                    loops.whole_behind.insert(tensor, (exit, more, count));
+                    let behind = WholeBehind { exit, bytes: more, count: loops.rest_count(tensor) };
+                    loops.whole_behind.insert(tensor, behind);
                 }
                 Some(None) => continue,
             }
@@ -433,7 +441,7 @@ impl Loops {
         for Spread { flow_out, kept, mut takers, is_cleared_when_read } in spread {
             for taker in takers.iter_mut().filter(|_| is_cleared_when_read) {
                 taker.loop_end =
-                    taker.loop_end.filter(|_| taker.within.is_none_or(|loop_| !balance.grows(loop_)));
+                    taker.loop_end.filter(|_| taker.within.is_none_or(|frame| !balance.grows(frame)));
             }
             self.keep(analysis, flow_out, kept, &takers, Iteration::Same);
         }
@@ -502,11 +510,9 @@ impl Loops {
         &self.holders
     }
 
-    /// The tensors that are there as a whole only when their loop is done: each with an op that then runs, and the bytes of it beyond one
-    /// element.
-    /// Last comes how many elements these are.
-    pub fn whole_behind(&self) -> impl Iterator<Item = (TensorId, NodeId, u64, u64)> {
-        self.whole_behind.iter().map(|(&tensor, &(exit, bytes, count))| (tensor, exit, bytes, count))
+    /// The tensors that are there as a whole only when their loop is done.
+    pub fn whole_behind(&self) -> impl Iterator<Item = (TensorId, WholeBehind)> {
+        self.whole_behind.iter().map(|(&tensor, &behind)| (tensor, behind))
     }
 
     /// What else there is of a tensor beside the last one that was made, given the memory of one in whole chunks.

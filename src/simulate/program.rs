@@ -177,6 +177,11 @@ impl Tensor {
     pub fn absent(place: Place) -> Tensor {
         Tensor { bytes: 0, content_bytes: 0, place, buffer: Buffer::Persistent, uses: 0 }
     }
+
+    /// One that stands for what other iterations of a loop made: nobody copies it.
+    pub fn of_rest(bytes: u64, place: Place) -> Tensor {
+        Tensor { bytes, content_bytes: 0, place, buffer: Buffer::Own, uses: 0 }
+    }
 }
 
 /// The tensors that stand for what a loop keeps of one beside the last.

@@ -8,8 +8,8 @@ use std::ops::Range;
 use rustc_hash::FxHashMap as HashMap;
 
 use super::outline::{Outline, output_bytes};
-use super::pool::in_chunks;
-use super::program::{Buffer, NONE, Op, Origin, Rest, Tensor};
+use super::pool::{CHUNK_BYTES, in_chunks};
+use super::program::{NONE, Op, Origin, Tensor};
 use crate::graph::{NodeId, TensorId};
 use crate::order::Place;
 
@@ -22,22 +22,21 @@ pub(super) struct Runs {
     pub numbers: Vec<u32>,
     /// For each tensor that a loop keeps the numbers of the rest of it.
     pub rests: HashMap<TensorId, Range<u32>>,
-    /// The same in the order of numbers.
-    pub rests_in_order: Vec<Rest>,
 }
 
 /// How many tensors stand for the rest of what a loop keeps, at most.
 const MOST_PIECES: u64 = 32;
 
-/// The sizes of so many pieces of equal size, some of them together where they are many.
+/// The sizes of so many pieces of equal size, some of them together where they are many; all are whole chunks, as their sum is.
 pub(super) fn pieces(bytes: u64, count: u64) -> impl Iterator<Item = u64> {
-    let each = bytes / count.max(1);
-    let tensors = count.clamp(1, MOST_PIECES);
+    let count = count.max(1);
+    let tensors = count.min(MOST_PIECES);
+    let each = bytes / count / CHUNK_BYTES * CHUNK_BYTES;
     let (in_each, more) = (count / tensors, count % tensors);
-    let last = bytes - each * count.max(1);
+    let left = bytes - each * count;
     (0..tensors).map(move |number| {
-        let pieces = (in_each + u64::from(number < more)).max(1);
-        each * pieces + if number == 0 { last } else { 0 }
+        let pieces = in_each + u64::from(number < more);
+        each * pieces + if number == 0 { left } else { 0 }
     })
 }
 
@@ -56,12 +55,7 @@ impl Runs {
             add_run(outline, node, Origin::Op(node), &mut ops, &mut tensors);
             add_rests(outline, node, &mut ops, &mut tensors, &mut rests);
         }
-        let mut rests_in_order: Vec<Rest> = rests
-            .iter()
-            .map(|(&of, numbers): (&TensorId, &Range<u32>)| Rest { of, tensors: numbers.clone() })
-            .collect();
-        rests_in_order.sort_by_key(|rest| rest.tensors.start);
-        Runs { ops, tensors, numbers, rests, rests_in_order }
+        Runs { ops, tensors, numbers, rests }
     }
 }
 
@@ -133,10 +127,26 @@ fn add_rests(
         if bytes > 0 && !outline.case.is_absent(outline.analysis.graph, tensor) {
             let first = tensors.len() as u32;
             let place = outline.placement.output(tensor);
-            let piece = |bytes| Tensor { bytes, content_bytes: 0, place, buffer: Buffer::Own, uses: 0 };
-            tensors.extend(pieces(bytes, outline.loops.rest_count(tensor)).map(piece));
+            let pieces = pieces(bytes, outline.loops.rest_count(tensor));
+            tensors.extend(pieces.map(|bytes| Tensor::of_rest(bytes, place)));
             rests.insert(tensor, first..tensors.len() as u32);
             entry.tensors += tensors.len() as u32 - first;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_whole_chunks_of_all_that_there_is() {
+        for (bytes, count) in [(0, 0), (1024, 1), (5 << 20, 5), (256 * 7, 3), (256 * 1000, 100), (256, 40)] {
+            let found: Vec<u64> = pieces(bytes, count).collect();
+            assert_eq!(found.iter().sum::<u64>(), bytes, "{bytes} in {count}");
+            assert!(found.iter().all(|piece| piece % CHUNK_BYTES == 0), "{found:?}");
+            assert_eq!(found.len() as u64, count.clamp(1, MOST_PIECES), "{found:?}");
+        }
+        assert_eq!(pieces(5 << 20, 5).max(), Some(1 << 20));
     }
 }

@@ -8,10 +8,10 @@
 //! What is within a loop is no outsider: TensorFlow fetches nothing that has several values ("Retval has already been set"). Who reads it
 //! behind the loop is one.
 
-use crate::graph::{FrameId, NodeId};
+use crate::graph::{FrameId, Graph, NodeId};
 use crate::ops::{Fact, Flow};
 use crate::plan::Analysis;
-use crate::simulate::{gives_flow, gives_zero};
+use crate::simulate::gives_zero;
 
 /// Outsiders are told apart up to this number; what others need may wait for nothing by this rule.
 const MOST_OUTSIDERS: usize = 512;
@@ -113,4 +113,27 @@ pub(super) fn is_left_of_loop(analysis: &Analysis, node: NodeId) -> bool {
     graph.flow(node) == Some(Flow::Exit)
         && graph.successors(node).next().is_none()
         && (gives_zero(analysis, node) || gives_flow(graph, node))
+}
+
+/// How many ops are followed back to where a flow comes from.
+const MOST_FOLLOWED: usize = 64;
+
+/// Whether the way out of a loop gives the flow of a TensorArray: a number that stands for the order of what is done with that.
+fn gives_flow(graph: &Graph, exit: NodeId) -> bool {
+    let mut node = exit;
+    for _ in 0..MOST_FOLLOWED {
+        let comes_first = |&&input: &&_| !graph.is_back_edge(graph.producer(input), node);
+        let Some(&from) = graph.data_inputs(node).iter().find(comes_first) else { return false };
+        node = graph.producer(from);
+        if node.index() >= graph.len() {
+            return false;
+        }
+        match (graph.op(node).name(), graph.flow(node)) {
+            ("TensorArrayV3" | "TensorArrayGradV3", _) => return graph.output_index(from) == 1,
+            ("TensorArrayWriteV3" | "TensorArrayScatterV3" | "TensorArraySplitV3", _) => return true,
+            ("Identity", _) | (_, Some(Flow::Switch | Flow::Merge | Flow::Enter | Flow::Exit)) => {}
+            _ => return false,
+        }
+    }
+    false
 }
