@@ -241,6 +241,24 @@ fn of_matrices() -> Vec<Case> {
             vec![("dtype", attr_type(FLOAT))],
             48,
         ),
+        (
+            "placed",
+            "DynamicPartition",
+            &["all_places", "parts"],
+            vec![("T", attr_type(INT32)), ("num_partitions", Value::I(2))],
+            12,
+        ),
+        (
+            "stitched",
+            "DynamicStitch",
+            &["placed", "placed:1", "parted", "parted:1"],
+            with(&[("N", Value::I(2))]),
+            48,
+        ),
+        ("missing", "Sub", &["twelve", "count"], vec![("T", attr_type(INT32))], 1),
+        ("behind", "Pack", &["zero", "missing"], vec![("T", attr_type(INT32)), ("N", Value::I(2))], 2),
+        ("room", "Pack", &["behind", "from_0_0"], vec![("T", attr_type(INT32)), ("N", Value::I(2))], 4),
+        ("filled_up", "Pad", &["rows", "room"], with(&[index("Tpaddings")]), 96),
     ]
 }
 
@@ -307,6 +325,7 @@ fn nodes() -> Nodes {
         .declares("to", &[])
         .declares("froms", &[1])
         .declares("tos", &[1]);
+    nodes.declares("missing", &[]).declares("behind", &[2]).declares("room", &[2, 2]);
     nodes.declares("wide_shape", &[2]).declares("wide_pairs", &[2]).declares("row_shape", &[2]);
     nodes
 }

@@ -109,6 +109,7 @@ fn made_by(bounds: &mut Bounds, tensor: TensorId, column: Column) -> Option<i64>
             let keeps_columns = op != "GatherNd" && axis + 1 < rank;
             of(bounds, *inputs.first()?, column.filter(|_| keeps_columns))
         }
+        "DynamicPartition" if whole => of(bounds, *inputs.first()?, None),
         "ConcatV2" if whole => largest_of(bounds, inputs.split_last()?.1, None),
         "Pack" if whole => largest_of(bounds, inputs, None),
         "Maximum" if whole => largest_of(bounds, inputs, None),

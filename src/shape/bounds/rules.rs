@@ -47,6 +47,7 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<
             most.extend_from_slice(data.get(partitions.len()..)?);
             Some(most)
         }
+        "DynamicStitch" | "ParallelDynamicStitch" => stitched(bounds, node),
         "UnsortedSegmentSum"
         | "UnsortedSegmentProd"
         | "UnsortedSegmentMax"
@@ -165,7 +166,7 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<
         "StridedSlice" => slices::at_most(bounds, node),
         "Pad" | "PadV2" | "MirrorPad" => {
             let most = bounds.input(node, 0)?;
-            let added = bounds.exact_values(node, 1).filter(|added| added.len() == 2 * most.len())?;
+            let added = bounds.most_values(node, 1).filter(|added| added.len() == 2 * most.len())?;
             let sizes = most.iter().zip(added.chunks_exact(2));
             sizes.map(|(most, added)| most.checked_add(added[0])?.checked_add(added[1])).collect()
         }
@@ -290,6 +291,17 @@ fn merged(bounds: &Bounds, node: NodeId, output: u32) -> Option<Most> {
     let inputs = graph.data_inputs(node);
     let turns = inputs.iter().any(|&input| graph.is_back_edge(graph.producer(input), node));
     (output == 0 && !turns).then(|| largest(&bounds.inputs(node)?))?
+}
+
+/// A row for each place up to the largest that is named, as long as those of the data.
+fn stitched(bounds: &mut Bounds, node: NodeId) -> Option<Most> {
+    let inputs = bounds.graph.data_inputs(node);
+    let (places, data) = inputs.split_at(inputs.len() / 2);
+    let largest: Option<Vec<i64>> = places.iter().map(|&places| entries::segments(bounds, places)).collect();
+    let mut most = vec![largest?.into_iter().max()?];
+    let rank = bounds.most(*places.first()?)?.len();
+    most.extend_from_slice(bounds.most(*data.first()?)?.get(rank..)?);
+    Some(most)
 }
 
 /// A row for each segment, as long as those of the data.

@@ -148,9 +148,10 @@ fn made_by(bounds: &mut Bounds, node: NodeId, tensor: TensorId) -> Option<Vec<Va
         }
         "Pack" => {
             let parts = (0..bounds.graph.data_inputs(node).len()).map(|slot| bounds.values(node, slot));
-            let parts: Option<Vec<_>> = parts.collect();
-            // Of longer ones the axis would say how they are mixed.
-            parts?.into_iter().map(|part| <[Value; 1]>::try_from(part).ok().map(|[value]| value)).collect()
+            let parts: Vec<_> = parts.collect::<Option<_>>()?;
+            // Of longer ones another axis would say how they are mixed.
+            let are_in_order = bounds.number(node, "axis") == 0 || parts.iter().all(|part| part.len() == 1);
+            are_in_order.then(|| parts.concat())
         }
         "ConcatV2" => {
             let parts = bounds.graph.data_inputs(node).len().checked_sub(1)?;
@@ -175,8 +176,10 @@ fn made_by(bounds: &mut Bounds, node: NodeId, tensor: TensorId) -> Option<Vec<Va
             Some(Value::made_of(one, other, one.at_most.checked_add(other.at_most)?))
         }),
         "Sub" => pairs(bounds, node, |one, other| {
-            let at_most = one.at_most.checked_sub(other.exact()?)?;
-            Some(Value { is_size: one.is_exact && at_most >= 0, ..Value::made_of(one, other, at_most) })
+            let least = other.exact().or(other.is_size.then_some(0))?;
+            let at_most = one.at_most.checked_sub(least)?;
+            let is_size = one.is_exact && other.is_exact && at_most >= 0;
+            Some(Value { is_size, ..Value::made_of(one, other, at_most) })
         }),
         "Mul" => pairs(bounds, node, times),
         "Maximum" => pairs(bounds, node, |one, other| {
