@@ -12,17 +12,20 @@ use super::outline::Outline;
 use super::program::{Buffer, NONE, Op, Tensor};
 use crate::graph::Rows;
 use crate::graph::equal::{Classes, Likeness};
+use crate::ops::Flow;
 
 /// The entries of a step that may be merged: each with the number of what it has in common with others, in the order of the step.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Equals(Vec<(u32, u32)>);
 
 impl Equals {
-    /// Those of a step. Who begins or ends a branch or a loop is none of them: it makes nothing.
+    /// Those of a step. Who begins or ends a loop, or ends a branch, is none of them: it makes nothing. Nor does a `Switch`, but several by
+    /// one condition are one, and what waits for them is ready at once.
     pub fn of(outline: &Outline) -> Equals {
         let graph = outline.analysis.graph;
         let classes = Classes::of(graph, Likeness::Certain);
-        let shared = |node| classes.shared(node).filter(|_| graph.flow(node).is_none());
+        let may_be = |node| graph.flow(node).is_none_or(|flow| flow == Flow::Switch);
+        let shared = |node| classes.shared(node).filter(|_| may_be(node));
         let mut members = vec![0u32; classes.len()];
         for class in outline.order.iter().filter_map(|&node| shared(node)) {
             members[class] += 1;

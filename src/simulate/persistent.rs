@@ -1,9 +1,11 @@
 //! What stays in a GPU's memory from step to step.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::constants::LARGEST_FOLDED_BYTES;
 use super::pool::in_chunks;
+use crate::graph::equal::{Classes, Likeness};
 use crate::graph::{FrameId, Graph, NodeId, TensorId};
 use crate::ops::Fact;
 use crate::ops::{Attr, AttrLookup};
@@ -44,6 +46,7 @@ impl Persistent {
         let graph = analysis.graph;
         let bytes_of = |tensor: TensorId| analysis.sizes.bytes(tensor).filter(|&bytes| bytes > 0);
         let colocated_with = |value| graph.attrs(graph.producer(value)).colocated_with();
+        let classes = LazyCell::new(|| Classes::of(graph, Likeness::Certain));
         let mut persistent = Persistent::default();
         let mut initial: HashSet<(u16, Fingerprint)> = HashSet::new();
         let mut filled: HashSet<(u16, Fingerprint, Vec<String>)> = HashSet::new();
@@ -67,14 +70,14 @@ impl Persistent {
                         if op == "AssignVariableOp" {
                             shared.insert(graph.producer(variable));
                         }
-                        if initial.insert((gpu, fingerprint(analysis, value))) {
+                        if initial.insert((gpu, fingerprint(analysis, value, &classes))) {
                             let bytes = bytes_of(value).map(|bytes| (gpu, in_chunks(bytes)));
                             persistent.initial_constants.extend(bytes);
                         }
                     } else if op == "AssignVariableOp"
                         && is_filled(graph, placement, value)
                         // TensorFlow makes one op of equal ones, and gives its output to both variables.
-                        && !filled.insert((gpu, fingerprint(analysis, value), colocated_with(value)))
+                        && !filled.insert((gpu, fingerprint(analysis, value, &classes), colocated_with(value)))
                     {
                         shared.insert(graph.producer(variable));
                     }
@@ -102,7 +105,8 @@ impl Persistent {
                 if let (true, Place::Gpu(gpu)) = (is_constant, place)
                     && let Some(bytes) = bytes_of(tensor)
                 {
-                    let place = *places.entry((gpu, fingerprint(analysis, tensor))).or_insert(read.len());
+                    let place =
+                        *places.entry((gpu, fingerprint(analysis, tensor, &classes))).or_insert(read.len());
                     if place == read.len() {
                         read.push((gpu, BTreeMap::new()));
                     }
@@ -172,7 +176,11 @@ struct Fingerprint {
     beside: Vec<String>,
 }
 
-fn fingerprint(analysis: &Analysis, tensor: TensorId) -> Fingerprint {
+fn fingerprint(
+    analysis: &Analysis,
+    tensor: TensorId,
+    classes: &LazyCell<Classes, impl FnOnce() -> Classes>,
+) -> Fingerprint {
     let graph = analysis.graph;
     let producer = graph.producer(tensor);
     let content = |node: NodeId| graph.attrs(node).raw("value").unwrap_or_default().to_vec();
@@ -189,7 +197,14 @@ fn fingerprint(analysis: &Analysis, tensor: TensorId) -> Fingerprint {
             Fingerprint { made_by, value: content(filler), shape, ..Fingerprint::default() }
         }
         ("ZerosLike" | "OnesLike", _) => Fingerprint { made_by, shape, ..Fingerprint::default() },
-        _ => Fingerprint { made_by: graph.tensor_name(tensor).to_string(), shape, ..Fingerprint::default() },
+        // What equal ops make of equal constants is equal too.
+        _ => {
+            let made_by = match classes.shared(producer) {
+                Some(class) => format!("{class}:{}", graph.output_index(tensor)),
+                None => graph.tensor_name(tensor).to_string(),
+            };
+            Fingerprint { made_by, shape, ..Fingerprint::default() }
+        }
     }
 }
 
