@@ -72,13 +72,13 @@ pub fn plan(task: &Task, with_chart: bool) -> Result<Planned, Refusal> {
     let budget = task.budget()?;
     let fit = analysis.fit(&budget)?;
     let mut summary = Summary::of(&analysis, &budget, &fit)?;
-    // What is predicted of such loops holds once they are rewritten, were it with nothing.
+    // What is predicted of such loops, and of calls that are made flat, holds once they are rewritten, were it with nothing.
     let note = analysis.note_of_host_loops().filter(|_| task.of_function);
-    let changes_loops = note.is_some();
+    let is_rewritten = note.is_some() || analysis.is_lowered;
     summary.notes.extend(note);
     let report = serde_json::to_string(&summary).map_err(|error| Refusal::Other(error.to_string()))?;
     let chart = with_chart.then(|| chart(&analysis, &budget, &fit, model.name())).transpose()?;
-    let plan = fit.plan.filter(|_| changes_loops || !fit.tuning.fits_as_it_is()).map(|plan| plan.to_json());
+    let plan = fit.plan.filter(|_| is_rewritten || !fit.tuning.fits_as_it_is()).map(|plan| plan.to_json());
     Ok(Planned { plan, report, chart })
 }
 

@@ -1,4 +1,7 @@
-"""Trains a graph of version 1 with a hook, on the software GPU: `v1_session.py MEMORY [BUDGET] [ALLOCATOR]`. Prints one line of JSON."""
+"""Trains a graph of version 1 with a hook, on the software GPU: `v1_session.py MODEL MEMORY [BUDGET] [ALLOCATOR]`. Prints one line of JSON.
+
+MODEL is `images`, or `calls`, whose graph has branches and a loop that are functions.
+"""
 
 import hashlib
 import json
@@ -7,18 +10,32 @@ import sys
 import numpy as np
 import soft
 
-memory, budget, allocator = [*sys.argv[1:], *["", "exact"][len(sys.argv) - 2 :]]
+model, memory, budget, allocator = [*sys.argv[1:], *["", "exact"][len(sys.argv) - 3 :]]
 soft.load(memory, allocator)
 import tensorflow.compat.v1 as tf  # noqa: E402
 
 import tf_lms  # noqa: E402
 
 tf.disable_eager_execution()
-images, labels = tf.placeholder(tf.float32, [None, 32, 32, 3]), tf.placeholder(tf.int32, [None])
+# What loops carry has to have a known size where they are functions.
+batch = 8 if model == "calls" else None
+images, labels = tf.placeholder(tf.float32, [batch, 32, 32, 3]), tf.placeholder(tf.int32, [batch])
 x, channels = images, 3
-for number in range(6):
+
+
+def convolved(x, number, channels=16):
     weights = tf.get_variable(f"w{number}", [3, 3, channels, 16], initializer=tf.keras.initializers.GlorotUniform(seed=number))
-    x, channels = tf.nn.relu(tf.nn.conv2d(x, weights, 1, "SAME")), 16
+    return tf.nn.relu(tf.nn.conv2d(x, weights, 1, "SAME"))
+
+
+for number in range(6):
+    x, channels = convolved(x, number, channels), 16
+    if model == "calls":
+        trains = tf.placeholder_with_default(True, [])
+        x = tf.cond(trains, lambda x=x, number=number: tf.nn.dropout(tf.tanh(x), rate=0.1, seed=number), lambda x=x: x)
+if model == "calls":
+    repeated = tf.get_variable("repeated", [16, 16], initializer=tf.keras.initializers.GlorotUniform(seed=9))
+    x = tf.while_loop(lambda i, _: i < 3, lambda i, x: (i + 1, tf.tanh(tf.tensordot(x, repeated, 1))), [tf.constant(0), x])[1]
 loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=tf.reduce_mean(x, [1, 2])))
 tf.train.MomentumOptimizer(0.01, 0.9).minimize(loss, global_step=tf.train.get_or_create_global_step())
 config = tf_lms.session_config()

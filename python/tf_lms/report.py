@@ -110,7 +110,7 @@ class Report:
         memory = max(device["memory_bytes"] for device in self.devices)
         verdict = {"fits": "fits as it is", "fits_with_swapping": "fits with swapping", "does_not_fit": "does not fit"}[self.verdict]
         if self.verdict == "fits" and self.changed and not self.without_xla:
-            verdict = "fits with its loops on the GPU"
+            verdict = "fits once it is rewritten"
         rows = [("verdict", f"{verdict} in {format_size(memory)}")]
         if self.verdict == "fits_with_swapping":
             rows += [

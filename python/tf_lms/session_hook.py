@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -73,7 +74,8 @@ class LMSHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     def _train_ops(self, graph: Any) -> list[str]:
         given = self._train_op
         if given is None:
-            given = graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP)
+            # An optimizer that updates within a branch leaves an op there, which is in a function's graph.
+            given = [one for one in graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP) if getattr(one, "graph", graph) is graph]
             if not given:
                 raise UsageError('no op of the graph is in the collection "train_op"; give the one that trains: LMSHook(train_op=...)')
         several = [given] if not isinstance(given, Sequence) or isinstance(given, str) else given
@@ -145,6 +147,7 @@ def change(graph: Any, before: Any, after: Any) -> None:
         CannotRewrite: if more than that was changed.
     """
     old = {node.name: node for node in before.node}
+    after = _beside_calls(old, after)
     added = [node for node in after.node if node.name not in old]
     waits: list[tuple[str, list[str]]] = []
     body = tf.compat.v1.GraphDef(versions=before.versions)
@@ -164,6 +167,38 @@ def change(graph: Any, before: Any, after: Any) -> None:
     for name, others in waits:
         if others:
             private_hooks.add_control_inputs(graph.get_operation_by_name(name), [graph.get_operation_by_name(other) for other in others])
+
+
+#: Calls of which a program has no handle: `tf.cond`, `tf.while_loop` and the like give out ops that read their results.
+_CONTROL_FLOW = frozenset({"If", "StatelessIf", "Case", "StatelessCase", "While", "StatelessWhile"})
+
+
+def _beside_calls(old: dict[str, Any], after: Any) -> Any:
+    """A rewritten graph with other names for what has the names of calls, which stay in a session's graph where nobody runs them."""
+    calls = {node.name: old[node.name].op for node in after.node if node.name in old and node.op != old[node.name].op}
+    for name, op in calls.items():
+        if op not in _CONTROL_FLOW:
+            raise CannotRewrite(
+                f"the program may hold what {name} ({op}) returns, a function that is made flat; call it without tf.function"
+            )
+    if not calls:
+        return after
+    taken = {node.name for node in after.node}
+    names: dict[str, str] = {}
+    for name in calls:
+        names[name] = next(free for number in itertools.count() if (free := f"{name}/flat_{number}") not in taken)
+
+    def renamed(read: str) -> str:
+        control, read = ("^", read[1:]) if read.startswith("^") else ("", read)
+        name, *output = read.split(":")
+        return control + ":".join([names.get(name, name), *output])
+
+    copy = tf.compat.v1.GraphDef()
+    copy.CopyFrom(after)
+    for node in copy.node:
+        node.name = names.get(node.name, node.name)
+        node.input[:] = [renamed(read) for read in node.input]
+    return copy
 
 
 def _rewire(graph: Any, before: Any, after: Any) -> list[str]:

@@ -10,7 +10,7 @@
 
 use super::error::FlattenError;
 use super::expand::Expansion;
-use super::library::{Call, CallKind};
+use super::library::{Call, CallKind, LocalTensor};
 use super::parts::{
     Argument, Around, FlatNode, Flattened, Instance, Made, MadeInput, Tensor, of_type, output_of,
 };
@@ -58,14 +58,14 @@ impl Forks {
     fn decide(
         &mut self,
         expansion: &mut Expansion<'_, '_>,
-        decides: MadeInput,
+        (caller, decides): (u32, LocalTensor),
         made: &mut Vec<u32>,
     ) -> Vec<Tensor> {
+        let mut way = MadeInput::Data(caller, decides);
         if self.kind == CallKind::If {
-            self.by = vec![decides];
-            return self.lead(expansion, "taken", decides, DataType::BOOL, made);
+            self.by = vec![MadeInput::Decides(caller, decides)];
+            return self.lead(expansion, "taken", way, DataType::BOOL, made);
         }
-        let mut way = decides;
         let mut reached = Vec::with_capacity(self.branches);
         for branch in 0..self.branches.saturating_sub(1) as u32 {
             let attrs = vec![
@@ -155,6 +155,20 @@ fn number(value: u32) -> TensorProto {
 }
 
 impl Expansion<'_, '_> {
+    /// What a tensor that decides is before it was led into branches by forks. So the condition of a branch and that of its gradient, which
+    /// is in another one, go by one tensor, and it can be seen that they take the same side.
+    pub(super) fn deciding(&mut self, instance: u32, read: LocalTensor) -> Result<Tensor, FlattenError> {
+        let mut found = self.tensor(instance, read)?;
+        // What a loop carries goes by a `Switch` too, and is another thing in each iteration; but that reads what was made.
+        while let FlatNode::Made(made) = found.node
+            && self.made[made as usize].op == "Switch"
+            && let Some(&MadeInput::Data(instance, read)) = self.made[made as usize].inputs.first()
+        {
+            found = self.tensor(instance, read)?;
+        }
+        Ok(found)
+    }
+
     /// Puts branches in the place of a condition: what is before them.
     pub(super) fn branch(&mut self, caller: u32, node: u32, call: &Call) -> Result<(), FlattenError> {
         let body = self.body(caller);
@@ -178,7 +192,7 @@ impl Expansion<'_, '_> {
             flattened.before.push(start);
             forks.waits = Some(start);
         }
-        let reached = forks.decide(self, MadeInput::Data(caller, decides), &mut flattened.before);
+        let reached = forks.decide(self, (caller, decides), &mut flattened.before);
         for (branch, taken) in (0..).zip(reached) {
             let name = format!("{}/start", branch_name(call.kind, branch));
             let data = vec![MadeInput::Tensor(taken)];

@@ -172,6 +172,11 @@ impl<'e, 'l, 'a> Emitter<'e, 'l, 'a> {
                     is_gated |= self.is_behind_gate(owner, tensor.node);
                     self.data(tensor);
                 }
+                MadeInput::Decides(instance, tensor) => {
+                    let tensor = self.expansion.deciding(instance, tensor)?;
+                    is_gated |= self.is_behind_gate(owner, tensor.node);
+                    self.data(tensor);
+                }
                 MadeInput::Control(from) => {
                     is_gated |= self.is_behind_gate(owner, from);
                     self.control(from);
@@ -187,8 +192,7 @@ impl<'e, 'l, 'a> Emitter<'e, 'l, 'a> {
                     }
                 }
                 MadeInput::EffectsOf(instance) => {
-                    let body = self.expansion.body(instance);
-                    for &effect in &body.effects {
+                    for &effect in self.expansion.effects(instance) {
                         let from = self.expansion.control(instance, Local::Node(effect))?;
                         is_gated |= self.is_behind_gate(owner, from);
                         self.control(from);

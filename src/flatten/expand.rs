@@ -13,8 +13,9 @@ use std::rc::Rc;
 use super::error::FlattenError;
 use super::library::{Body, Call, CallKind, Library, Local, LocalTensor};
 use super::parts::{
-    Argument, Around, Attrs, FlatNode, Flattened, Instance, KeptCall, Made, MadeInput, Tensor,
+    Argument, Around, Attrs, FlatNode, Flattened, Instance, KeptCall, Made, MadeInput, Tensor, of_type,
 };
+use crate::dtype::DataType;
 use crate::graph::Device;
 use crate::proto::tensorflow::AttrValue;
 use crate::proto::tensorflow::attr_value::Value;
@@ -125,7 +126,22 @@ impl<'l, 'a> Expansion<'l, 'a> {
         self.library.body(self.instances[instance as usize].function)
     }
 
-    fn kind(&self, caller: u32, node: u32) -> CallKind {
+    /// The nodes of an instance whose effects are its own.
+    ///
+    /// A session leaves out what nobody needs once branches and loops are flat: an update there that nothing waits for is never made, and a
+    /// graph of version 1 has none that it was not told of.
+    pub fn effects(&self, instance: u32) -> &'l [u32] {
+        let body = self.body(instance);
+        let is_part = self.instances[instance as usize]
+            .call
+            .is_some_and(|(caller, node)| !self.kind(caller, node).is_plain());
+        match is_part && self.library.is_of_top_level() && !body.says_effects {
+            true => &[],
+            false => &body.effects,
+        }
+    }
+
+    pub fn kind(&self, caller: u32, node: u32) -> CallKind {
         self.body(caller).calls[&node].kind
     }
 
@@ -230,9 +246,12 @@ impl<'l, 'a> Expansion<'l, 'a> {
         let callee = self.instances.len() as u32;
         let mut flattened = Flattened { bodies: vec![callee], ..Flattened::default() };
         let function = call.callees[0];
-        if body.has_control_inputs(node) {
+        if body.has_control_inputs(node) || call.is_whole {
+            let mut inputs = vec![MadeInput::ControlsOf { instance: caller, node }];
+            if call.is_whole {
+                inputs.extend(self.given(caller, node, function, &attrs, &mut flattened.before)?);
+            }
             let name = self.free_name(format!("{scope}/start")).into();
-            let inputs = vec![MadeInput::ControlsOf { instance: caller, node }];
             let start = self.make(Made {
                 name,
                 op: "NoOp".to_string(),
@@ -301,6 +320,32 @@ impl<'l, 'a> Expansion<'l, 'a> {
         )
     }
 
+    /// What stands for all that a call is given, as control inputs: a `Switch`, which may be where that comes from, is there whichever of
+    /// its outputs is.
+    fn given(
+        &mut self,
+        caller: u32,
+        node: u32,
+        function: usize,
+        attrs: &HashMap<String, AttrValue>,
+        made: &mut Vec<u32>,
+    ) -> Result<Vec<MadeInput>, FlattenError> {
+        let around = self.around(caller, node)?;
+        let mut given = Vec::new();
+        for argument in 0..self.library.body(function).argument_names().count() as u32 {
+            let Some(read) = self.body(caller).data_input(node, argument as usize) else { continue };
+            let dtype = DataType::new(self.argument_type(function, argument, attrs));
+            if dtype != DataType::RESOURCE {
+                let data = vec![MadeInput::Data(caller, read)];
+                let name = format!("given_{argument}");
+                let passed = self.make_around(&around, &name, "Identity", data, vec![of_type(dtype)]);
+                made.push(passed);
+                given.push(MadeInput::Control(FlatNode::Made(passed)));
+            }
+        }
+        Ok(given)
+    }
+
     fn argument_type(&self, function: usize, argument: u32, attrs: &HashMap<String, AttrValue>) -> i32 {
         let args = &self.library.functions()[function].signature.input_arg;
         let Some(arg) = args.get(argument as usize) else { return 0 };
@@ -346,10 +391,13 @@ impl<'l, 'a> Expansion<'l, 'a> {
         let found = loop {
             match read.from {
                 Local::Node(node) => match self.instances[at as usize].calls.get(&node) {
-                    None => {
-                        let node = FlatNode::Body { instance: at, node };
-                        break Tensor { node, output: read.output };
-                    }
+                    None => match self.unwrapped(at, node, read.output)? {
+                        Some(tensor) => break tensor,
+                        None => {
+                            let node = FlatNode::Body { instance: at, node };
+                            break Tensor { node, output: read.output };
+                        }
+                    },
                     Some(Flattened { results: Some(results), .. }) => {
                         let Some(&result) = results.get(read.output as usize) else {
                             return Err(self.no_such_output(at, node, read.output));

@@ -67,6 +67,9 @@ pub(super) struct Call {
     pub attrs: Vec<(String, AttrValue)>,
     /// Whether a node or a control return waits for it without reading it.
     pub is_awaited: bool,
+    /// Whether it begins once all is there that it reads, and is read once all is done, as an op is: its function has effects, and its
+    /// caller does not say that these are its own.
+    pub is_whole: bool,
 }
 
 /// A function of the library.
@@ -80,6 +83,8 @@ pub(super) struct Body<'a> {
     pub returns: Vec<LocalTensor>,
     /// The nodes whose effects a call waits for.
     pub effects: Vec<u32>,
+    /// Whether the function says itself what its effects are. One that was traced in a graph of version 1 does not.
+    pub says_effects: bool,
     /// By node.
     pub calls: HashMap<u32, Call>,
     /// The calls' nodes, in the order of the file.
@@ -120,15 +125,51 @@ pub(super) struct Library<'a> {
     registry: &'a OpRegistry,
     by_name: HashMap<&'a str, usize>,
     bodies: Vec<Option<Body<'a>>>,
+    /// Whether what the top level calls is to be made flat. It is asked for this or that, and what comes with it must not change; a step
+    /// that is a function runs what it needs.
+    is_of_top_level: bool,
 }
 
 impl<'a> Library<'a> {
     pub fn new(model: &'a Model, functions: &'a [Function], registry: &'a OpRegistry) -> Library<'a> {
+        Library::with(model, functions, registry, false)
+    }
+
+    /// The same for calls at the top level.
+    pub fn of_top_level(
+        model: &'a Model,
+        functions: &'a [Function],
+        registry: &'a OpRegistry,
+    ) -> Library<'a> {
+        Library::with(model, functions, registry, true)
+    }
+
+    fn with(
+        model: &'a Model,
+        functions: &'a [Function],
+        registry: &'a OpRegistry,
+        is_of_top_level: bool,
+    ) -> Library<'a> {
         let mut by_name = HashMap::with_capacity(functions.len());
         for (index, function) in functions.iter().enumerate() {
             by_name.entry(function.signature.name.as_str()).or_insert(index);
         }
-        Library { model, functions, registry, by_name, bodies: functions.iter().map(|_| None).collect() }
+        let bodies = (0..=functions.len()).map(|_| None).collect();
+        Library { model, functions, registry, by_name, bodies, is_of_top_level }
+    }
+
+    /// What stands for the top level of the graph, which is read like the body of a function that takes nothing and returns nothing.
+    pub fn top_level(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// Whether a node of the top level calls a function that can be made flat.
+    pub fn has_calls(&self) -> bool {
+        let nodes = self.model.nodes();
+        (0..nodes.len()).any(|node| {
+            let call = self.call("", nodes, node);
+            call.is_ok_and(|call| call.is_some_and(|call| call.stays.is_none()))
+        })
     }
 
     pub fn find(&self, name: &str) -> Option<usize> {
@@ -151,8 +192,8 @@ impl<'a> Library<'a> {
     /// Reads a function and all that are to become flat in it. Returns them, each after those that it calls.
     pub fn read(&mut self, root: usize) -> Result<Vec<usize>, FlattenError> {
         // A depth-first walk; `open` is the way to where it is.
-        let mut done = vec![false; self.functions.len()];
-        let mut on_way = vec![false; self.functions.len()];
+        let mut done = vec![false; self.bodies.len()];
+        let mut on_way = vec![false; self.bodies.len()];
         let mut finished = Vec::new();
         let mut open: Vec<(usize, Vec<usize>)> = Vec::new();
         self.enter(root, &mut open, &mut on_way)?;
@@ -185,7 +226,10 @@ impl<'a> Library<'a> {
         on_way: &mut [bool],
     ) -> Result<(), FlattenError> {
         if self.bodies[function].is_none() {
-            let body = self.parse(function)?;
+            let body = match function == self.top_level() {
+                true => self.parse_top_level()?,
+                false => self.parse(function)?,
+            };
             self.bodies[function] = Some(body);
         }
         let body = self.body(function);
@@ -196,6 +240,75 @@ impl<'a> Library<'a> {
         on_way[function] = true;
         open.push((function, callees));
         Ok(())
+    }
+
+    /// The top level of the graph. Its calls are there to be made flat only where somebody can see that they were: see `top_level`.
+    fn parse_top_level(&self) -> Result<Body<'a>, FlattenError> {
+        const NAME: &str = "top level";
+        let nodes = self.model.nodes();
+        let mut by_name: HashMap<&'a str, Local> = HashMap::with_capacity(nodes.len());
+        for node in 0..nodes.len() {
+            if by_name.insert(nodes.name(node), Local::Node(node as u32)).is_some() {
+                let (function, name) = (NAME.to_string(), nodes.name(node).to_string());
+                return Err(FlattenError::DuplicateName { function, name });
+            }
+        }
+        let mut body = Body {
+            nodes,
+            frame: FunctionDef::default(),
+            inputs: Rows::with_capacity(nodes.len(), nodes.input_count()),
+            returns: Vec::new(),
+            effects: Vec::new(),
+            says_effects: false,
+            calls: HashMap::new(),
+            call_nodes: Vec::new(),
+            by_name,
+        };
+        for node in 0..nodes.len() {
+            if let Some(call) = self.call(NAME, nodes, node)? {
+                body.calls.insert(node as u32, call);
+                body.call_nodes.push(node as u32);
+            }
+        }
+        for node in 0..nodes.len() {
+            for input in nodes.inputs(node) {
+                let read = top_level_input(&body.by_name, input).ok_or_else(|| FlattenError::BadInput {
+                    function: NAME.to_string(),
+                    reader: nodes.name(node).to_string(),
+                    input: input.to_string(),
+                })?;
+                if let Read::Control(Local::Node(from)) = read
+                    && let Some(call) = body.calls.get_mut(&from)
+                {
+                    call.is_awaited = true;
+                }
+                body.inputs.push(read);
+            }
+            body.inputs.end_row();
+        }
+        Ok(body)
+    }
+
+    /// Says of calls that they are whole, and has them waited for; and those at the top level that have no results. `order` is what
+    /// [`Library::read`] returned.
+    pub fn find_whole_calls(&mut self, order: &[usize]) {
+        let acting = self.acting(order);
+        for &function in order {
+            let Some(body) = &mut self.bodies[function] else { continue };
+            let is_top = function == self.functions.len();
+            for (&node, call) in body.calls.iter_mut().filter(|(_, call)| call.stays.is_none()) {
+                let acts = call.callees.iter().any(|&callee| acting[callee]);
+                call.is_whole = call.kind.is_plain() && acts && !body.says_effects;
+                let has_results =
+                    || result_types(self.registry, body.nodes, node).is_some_and(|all| !all.is_empty());
+                call.is_awaited |= call.is_whole || is_top && !has_results();
+            }
+        }
+    }
+
+    /// What is to be made flat: calls at the top level, which is asked for this or that, or a function, which runs as a whole.
+    pub fn is_of_top_level(&self) -> bool {
+        self.is_of_top_level
     }
 
     fn parse(&self, function: usize) -> Result<Body<'a>, FlattenError> {
@@ -226,6 +339,7 @@ impl<'a> Library<'a> {
             inputs: Rows::with_capacity(nodes.len(), nodes.input_count()),
             returns: Vec::new(),
             effects: Vec::new(),
+            says_effects: false,
             calls: HashMap::new(),
             call_nodes: Vec::new(),
             by_name,
@@ -305,7 +419,26 @@ impl<'a> Library<'a> {
             () if marked("_noinline") => Some("it is marked as not to be inlined"),
             () => None,
         };
-        Ok(Some(Call { callees, kind, stays, attrs, is_awaited: false }))
+        Ok(Some(Call { callees, kind, stays, attrs, is_awaited: false, is_whole: false }))
+    }
+
+    /// Of each function whether it changes anything that outlives its run, itself or by what it calls. `order` is what [`Library::read`]
+    /// returned.
+    fn acting(&self, order: &[usize]) -> Vec<bool> {
+        let mut acting = vec![false; self.bodies.len()];
+        for &function in order {
+            let body = self.body(function);
+            let acts = |node: &u32| match body.calls.get(node) {
+                Some(call) => call.stays.is_some() || call.callees.iter().any(|&callee| acting[callee]),
+                None => self.has_effect(body.nodes.op(*node as usize)),
+            };
+            acting[function] = body.effects.iter().any(acts);
+        }
+        acting
+    }
+
+    fn has_effect(&self, op: &str) -> bool {
+        self.registry.get(op).is_some_and(|info| info.has_effect())
     }
 
     fn missing(&self, function: &str, nodes: Nodes<'_>, node: usize, callee: &str) -> FlattenError {
@@ -357,9 +490,10 @@ impl<'a> Library<'a> {
         }
         body.effects.sort_unstable();
         body.effects.dedup();
-        // Functions of old do not say what their effects are.
-        if body.frame.control_ret.is_empty() {
-            let acts = |node: &u32| body.calls.contains_key(node) || is_update(nodes.op(*node as usize));
+        body.says_effects = !body.frame.control_ret.is_empty();
+        if !body.says_effects {
+            let has_one = |op: &str| is_update(op) || (self.is_of_top_level && self.has_effect(op));
+            let acts = |node: &u32| body.calls.contains_key(node) || has_one(nodes.op(*node as usize));
             body.effects = (0..nodes.len() as u32).filter(acts).collect();
         }
         awaited.extend(body.effects.iter().map(|&node| Local::Node(node)));
@@ -426,6 +560,26 @@ impl<'a> Library<'a> {
         let first = ports.iter().position(|port| port.arg >= wanted).unwrap_or(ports.len());
         Ok(Some(first as u32))
     }
+}
+
+/// The types of the results of a node.
+pub(super) fn result_types(registry: &OpRegistry, nodes: Nodes<'_>, node: u32) -> Option<Vec<DataType>> {
+    let attrs = NodeAttrs::new(nodes, node as usize);
+    let info = registry.get(nodes.op(node as usize))?;
+    let ports = info.output_ports(&attrs as &dyn AttrLookup).ok()?;
+    Some(ports.iter().map(|port| port.dtype).collect())
+}
+
+/// What an input of a node of the top level is; none if it is nothing.
+fn top_level_input(by_name: &HashMap<&str, Local>, input: &str) -> Option<Read> {
+    if let Some(from) = input.strip_prefix('^') {
+        return by_name.get(from).map(|&from| Read::Control(from));
+    }
+    let (name, output) = match input.rsplit_once(':') {
+        Some((name, output)) => (name, output.parse().ok()?),
+        None => (input, 0),
+    };
+    by_name.get(name).map(|&from| Read::Data(LocalTensor { from, output }))
 }
 
 /// Whether an op changes a resource variable.

@@ -22,11 +22,14 @@
 //! with what does, is where the variable is.
 //!
 //! An `If` or `Case` that TensorFlow makes branches of becomes branches here too (see `branches`), and a `While` a loop (see `loops`), in
-//! which shapes are given by nodes of their own (see `given_shapes`).
+//! which shapes are given by nodes of their own (see `given_shapes`). What a branch saves for its gradient is in no optional any more
+//! (see `optionals`).
 //!
 //! An op without an effect that nobody reads is a `NoOp` that waits for what it read, as Grappler has it (see `unread`).
 //!
 //! A call of a function that is marked `_noinline` or `_XlaMustCompile` stays one op: [`Flat::kept`].
+//!
+//! What the top level of a graph calls itself is made flat there, by [`lowered`] (see `top_level`).
 
 mod arguments;
 mod branches;
@@ -39,7 +42,9 @@ mod expand;
 mod given_shapes;
 mod library;
 mod loops;
+mod optionals;
 mod parts;
+mod top_level;
 mod unread;
 mod write_back;
 
@@ -48,6 +53,7 @@ pub use entry::{Entry, find_entry, updating_functions};
 pub use error::FlattenError;
 pub use library::functions_in;
 pub use parts::KeptCall;
+pub use top_level::{is_lowered, lowered};
 pub use write_back::{ORIGINAL_PREFIX, original_functions, restored, write_back, write_over};
 
 use arguments::MadeNodes;

@@ -29,6 +29,8 @@ pub(super) struct Tensor {
 pub(super) enum MadeInput {
     /// The tensor that a tensor of an instance is.
     Data(u32, LocalTensor),
+    /// What decides which branch is taken: the same before it was led into the branches around.
+    Decides(u32, LocalTensor),
     /// All that a node of an instance waits for.
     ControlsOf { instance: u32, node: u32 },
     /// What an instance's effects are.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use prost::Message;
 
+use super::top_level::original_nodes;
 use super::{Flat, FlattenError};
 use crate::format::wire::{Fields, put_length_delimited_header, put_string};
 use crate::format::{Edits, Encoding, Function, Model, Nodes, ReadOptions};
@@ -76,7 +77,8 @@ pub fn write_over(
     Ok(edits)
 }
 
-/// The edits that give back the functions that were rewritten; none if there are none.
+/// The edits that give back the functions that were rewritten, and the nodes of a top level whose calls were made flat; none if there are
+/// none.
 ///
 /// # Errors
 ///
@@ -89,6 +91,10 @@ pub fn restored(model: &Model) -> Result<Option<Edits>, FlattenError> {
         let index = position(&functions, name)?;
         edits.functions.insert(index, Some(renamed(model.function_bytes(function), name)));
         edits.functions.insert(kept, None);
+    }
+    if let Some((kept, nodes)) = original_nodes(model)? {
+        edits.functions.insert(kept, None);
+        edits.nodes = Some(nodes);
     }
     Ok((!edits.functions.is_empty()).then_some(edits))
 }
@@ -112,7 +118,7 @@ fn position(functions: &[Function], name: &str) -> Result<usize, FlattenError> {
 }
 
 /// Makes sure that the file comes back as it was.
-fn check_reversible(original: &Model, edits: &Edits) -> Result<(), FlattenError> {
+pub(super) fn check_reversible(original: &Model, edits: &Edits) -> Result<(), FlattenError> {
     let before = original.edited(&Edits::default(), Encoding::Binary);
     // A text with unknown fields has no binary encoding, and cannot be written either.
     let Ok(before) = before else { return Ok(()) };

@@ -28,6 +28,8 @@ pub struct Edits {
     pub removed: BTreeSet<usize>,
     /// Nodes to append after the last one.
     pub added: Vec<NodeDef>,
+    /// Nodes in the place of all that there are, as a GraphDef has them. What is said of single nodes then says nothing.
+    pub nodes: Option<Vec<u8>>,
     /// New contents of functions of the library, named by their index, or none for those to leave out.
     pub functions: BTreeMap<usize, Option<Vec<u8>>>,
     /// Contents of functions to append to the library, which must have one already.
@@ -42,6 +44,7 @@ impl Edits {
             && self.attrs.is_empty()
             && self.removed.is_empty()
             && self.added.is_empty()
+            && self.nodes.is_none()
             && !self.has_functions()
     }
 
@@ -83,8 +86,8 @@ impl Model {
         let lossy = |keep| FormatError::LossyConversion { name: self.name().to_string(), keep };
         match (&self.text, encoding) {
             (None, Encoding::Binary) => Ok(self.edited_binary(edits)),
-            // Functions are printed anew, and the whole file with them.
-            (Some(_), Encoding::Text) if edits.has_functions() => {
+            // Functions are printed anew, and the whole file with them; so are nodes in the place of all.
+            (Some(_), Encoding::Text) if edits.has_functions() || edits.nodes.is_some() => {
                 let text = self.as_text(&self.edited_binary(edits).to_vec())?;
                 text.map(|text| Rope::of(text.into_bytes())).ok_or_else(|| lossy(Encoding::Text))
             }
@@ -129,6 +132,9 @@ impl Model {
         }
         let mut rope = Rope::new(&self.bytes);
         let last = self.nodes().len().checked_sub(1);
+        if let Some(nodes) = &edits.nodes {
+            added.clone_from(nodes);
+        }
         if last.is_none() {
             rope.push_new(std::mem::take(&mut added));
         }
@@ -148,7 +154,9 @@ impl Model {
                 rope.push_source(part.span);
                 continue;
             };
-            if let Some(edit) = edits.of_node(node) {
+            if edits.nodes.is_some() {
+                // They come where the last one was.
+            } else if let Some(edit) = edits.of_node(node) {
                 rope.push_rope(edit.of_binary(&self.bytes, content).enclosed(field::GRAPH_NODE));
             } else if !edits.removed.contains(&node) {
                 rope.push_source(part.span);

@@ -74,6 +74,15 @@ impl Analysis<'_> {
         ))
     }
 
+    /// That figures are of what is written, where a session would make calls flat in another way.
+    pub fn note_of_calls(&self) -> Option<String> {
+        self.is_lowered.then(|| {
+            "the graph calls functions, which are made flat; figures are of that graph, which is what is written (as it is, TensorFlow keeps \
+             what branches need for their gradients on the host, and may order ops otherwise)"
+                .to_string()
+        })
+    }
+
     /// The plan of TFLMSv2's strategy with these parameters. Tensors go to the CPU in the task of the op that makes them.
     ///
     /// # Errors

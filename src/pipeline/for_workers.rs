@@ -77,14 +77,16 @@ impl Model {
     pub fn parallelized(&self, graph: &Graph, parallel: &DataParallel) -> Result<Model, Error> {
         let (edits, step) = match &self.flat {
             None => {
-                (rewrite::parallelize(&self.file, graph, parallel).of(self.name())?, StepFunction::TopLevel)
+                let edits = rewrite::parallelize(self.top_level(), graph, parallel).of(self.name())?;
+                (edits, StepFunction::TopLevel)
             }
             Some(flat) => {
                 let edits = self.parallelized_function(flat, graph, parallel)?;
                 (edits, StepFunction::Function(flat.function.clone()))
             }
         };
-        let content = self.file.edited(&edits, self.file.encoding())?.to_vec();
+        let whole = if self.flat.is_some() { &self.file } else { self.top_level() };
+        let content = whole.edited(&edits, whole.encoding())?.to_vec();
         let file = File::from_bytes(self.name(), content, &self.read_options)?;
         let (tags, op_defs) = (self.read_options.tags.clone(), self.op_defs.clone());
         let options = OpenOptions { tags, op_defs, step, is_function: self.is_function };

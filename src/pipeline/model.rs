@@ -6,7 +6,8 @@ use std::path::Path;
 use super::error::OfFile;
 use super::{AnalysisOptions, Error, Rewritten};
 use crate::flatten::{
-    Entry, Flat, find_entry, flatten, functions_in, restored, updating_functions, write_back, write_over,
+    Entry, Flat, find_entry, flatten, functions_in, lowered, restored, updating_functions, write_back,
+    write_over,
 };
 use crate::format::{self, Edits, Encoding, Model as File, Source, collected_ops, collected_variables};
 use crate::graph::{Graph, NodeId};
@@ -59,6 +60,8 @@ pub struct Model {
     pub(super) meta_graph: Option<MetaGraphDef>,
     /// The training step as a graph of its own, where it is a function.
     pub(super) flat: Option<Flat>,
+    /// The file with the calls at its top level made flat, where the step is there and calls anything.
+    pub(super) lowered: Option<File>,
     /// Whether the file is such a graph: nobody fetches a part of it.
     pub(super) is_function: bool,
 }
@@ -109,7 +112,29 @@ impl Model {
         let flat = flat.of(file.name())?;
         let (read_options, op_defs) = (options.format(), options.op_defs.clone());
         let is_function = options.is_function;
-        Ok(Model { source: None, file, read_options, op_defs, registry, meta_graph, flat, is_function })
+        // Whoever loads a SavedModel of TensorFlow 2 runs its functions, not its top level.
+        let has_objects = meta_graph.as_ref().is_some_and(|meta_graph| meta_graph.object_graph_def.is_some());
+        let lowered = match flat.is_none() && !has_objects && !is_function {
+            // What cannot be made flat stays as it is, and is said not to be looked into where a step runs it.
+            true => lowered(&file, &registry).ok().flatten(),
+            false => None,
+        };
+        let lowered = lowered.map(|edits| -> Result<File, Error> {
+            let content = file.edited(&edits, file.encoding())?.to_vec();
+            Ok(File::from_bytes(file.name(), content, &read_options)?)
+        });
+        let lowered = lowered.transpose()?;
+        Ok(Model {
+            source: None,
+            file,
+            read_options,
+            op_defs,
+            registry,
+            meta_graph,
+            flat,
+            lowered,
+            is_function,
+        })
     }
 
     /// What messages call it.
@@ -147,9 +172,19 @@ impl Model {
         self.flat.as_ref()
     }
 
+    /// Whether calls at the top level of the file were made flat for the graph that is analysed.
+    pub fn is_lowered(&self) -> bool {
+        self.lowered.is_some()
+    }
+
     /// The graph that is analysed and rewritten: the function's, or the file's.
     pub(super) fn analysed(&self) -> &File {
-        self.flat.as_ref().map_or(&self.file, |flat| &flat.model)
+        self.flat.as_ref().map_or_else(|| self.top_level(), |flat| &flat.model)
+    }
+
+    /// The file with a top level that calls nothing that can be made flat.
+    pub(super) fn top_level(&self) -> &File {
+        self.lowered.as_ref().unwrap_or(&self.file)
     }
 
     /// The names of the variables that the file says are trainable.
@@ -237,6 +272,7 @@ impl Model {
             analysis.calls.extend(found);
         }
         analysis.function = self.flat.as_ref().map(|flat| flat.function.clone());
+        analysis.is_lowered = self.lowered.is_some();
         if !analysis.sizes.unknown().is_empty() {
             let growths = growths(&analysis);
             if !growths.is_empty() {
@@ -264,7 +300,8 @@ impl Model {
                         && graph.output_type(tensor).dtype.size_in_bytes().is_some()
                 })
         };
-        let lacks_some = self.flat.is_some() && graph.node_ids().any(|node| undeclared(&node));
+        let is_made = self.flat.is_some() || self.lowered.is_some();
+        let lacks_some = is_made && graph.node_ids().any(|node| undeclared(&node));
         let why = match () {
             () if !has_shapes => "the file holds no shapes",
             () if !options.shapes.is_empty() => "the given shapes must be carried through the graph",
@@ -341,17 +378,18 @@ impl Model {
     /// If the plan cannot be carried out, or the encoding cannot hold all of the model.
     pub fn rewrite_as(&self, graph: &Graph, plan: &Plan, encoding: Encoding) -> Result<Rewritten<'_>, Error> {
         let rewritten = rewrite::rewrite(self.analysed(), graph, plan).of(self.name())?;
-        let edits = match &self.flat {
-            Some(flat) if !rewritten.edits.is_empty() => {
+        let content = match &self.flat {
+            Some(_) if rewritten.edits.is_empty() => self.file.edited(&rewritten.edits, encoding)?.to_vec(),
+            Some(flat) => {
                 let body = flat.model.edited(&rewritten.edits, Encoding::Binary)?.to_vec();
                 let body = File::from_bytes(self.name(), body, &format::ReadOptions::default())?;
                 // Of a function for several workers the file has the original already.
                 let write = if self.is_parallel() { write_over } else { write_back };
-                write(&self.file, flat, &body, &self.registry).of(self.name())?
+                let edits = write(&self.file, flat, &body, &self.registry).of(self.name())?;
+                self.file.edited(&edits, encoding)?.to_vec()
             }
-            _ => rewritten.edits,
+            None => self.top_level().edited(&rewritten.edits, encoding)?.to_vec(),
         };
-        let content = self.file.edited(&edits, encoding)?.to_vec();
         let file = File::from_bytes(self.name(), content, &self.read_options)?;
         Ok(Rewritten { original: self, file, control_edges: rewritten.control_edges })
     }
@@ -380,6 +418,9 @@ impl Model {
         let Some(functions) = restored(&self.file).of(self.name())? else {
             return Ok(rewrite::strip(&self.file).of(self.name())?);
         };
+        if functions.nodes.is_some() {
+            return Ok(functions);
+        }
         match rewrite::strip(&self.file) {
             Ok(edits) => Ok(Edits { functions: functions.functions, ..edits }),
             Err(RewriteError::NothingToStrip) => Ok(functions),

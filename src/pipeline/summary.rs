@@ -190,6 +190,7 @@ fn notes(
     }
     notes.extend(branches_note(outline));
     notes.extend(loop_notes(outline, machine, tuning, draft));
+    notes.extend(outline.analysis().note_of_calls());
     if outline.placement().gpus().is_empty() {
         notes.push("no op of the graph runs on a GPU".to_string());
     }

@@ -27,6 +27,8 @@ pub struct Analysis<'a> {
     pub iterations: Iterations,
     /// The function that the graph is the body of, if it is one of a file's.
     pub function: Option<String>,
+    /// Whether the graph is the top level of a file, with the calls in it made flat.
+    pub is_lowered: bool,
     /// The ops of the step that run functions whose bodies are not in the graph: nobody knows what these need.
     pub calls: Vec<NodeId>,
 }
@@ -77,6 +79,7 @@ impl<'a> Analysis<'a> {
         Analysis {
             graph,
             function: None,
+            is_lowered: false,
             calls,
             flow: ControlFlow::of(graph),
             ref_variables: RefVariables::of(graph),

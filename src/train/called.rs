@@ -98,8 +98,7 @@ impl CalledStep {
         Ok(CalledStep { recipe, feeds, copied })
     }
 
-    /// The file's graph with a configuration for all calls: by their own TensorFlow optimizes what they call, whatever the session's says.
-    /// Calls in calls are inlined, as a rewritten step has none.
+    /// The file's graph with a configuration for all calls, as [`with_configured_calls`] has it, and for the step's.
     ///
     /// With `inlined` the session puts the calls' bodies in their place: what works on a variable then names no device. It goes where the
     /// variable is, which is where a call that stays one has it too; traced where there is no GPU, it would have the variable go to the CPU.
@@ -113,18 +112,9 @@ impl CalledStep {
         config: &ConfigProto,
         inlined: bool,
     ) -> Result<Vec<u8>, prost::DecodeError> {
-        let mut config = config.clone();
-        let graph_options = config.graph_options.get_or_insert_default();
-        graph_options.optimizer_options.get_or_insert_default().do_function_inlining = true;
-        // As in the sessions of this tool, of which only what runs is placed, there is no Grappler.
-        graph_options.rewrite_options.get_or_insert_default().disable_meta_optimizer = true;
-        let config = AttrValue { value: Some(Value::S(config.encode_to_vec())) };
         let mut def = GraphDef::decode(graph_def)?;
-        let functions = def.library.iter_mut().flat_map(|library| &mut library.function);
-        let nodes = functions.flat_map(|function| &mut function.node_def).chain(&mut def.node);
-        for attr in nodes.filter_map(|node| node.attr.get_mut(CONFIG)) {
-            *attr = config.clone();
-        }
+        let config = of_call(config);
+        configure(&mut def, &config);
         let functions = def.library.iter_mut().flat_map(|library| &mut library.function);
         let nodes = functions.flat_map(|function| &mut function.node_def);
         nodes.filter(|node| inlined && takes_variable(&node.op)).for_each(|node| node.device.clear());
@@ -144,6 +134,36 @@ impl CalledStep {
             Some(Fed { name, ..fed })
         });
         renamed.collect()
+    }
+}
+
+/// A graph with a configuration for all calls in it: by their own TensorFlow optimizes what they call, whatever the session's says.
+///
+/// # Errors
+///
+/// If the content is no GraphDef.
+pub fn with_configured_calls(graph_def: &[u8], config: &ConfigProto) -> Result<Vec<u8>, prost::DecodeError> {
+    let mut def = GraphDef::decode(graph_def)?;
+    configure(&mut def, &of_call(config));
+    Ok(def.encode_to_vec())
+}
+
+/// The attribute that has a call optimize no more than the sessions of this tool, and inline what it calls, as a rewritten step has no calls.
+fn of_call(config: &ConfigProto) -> AttrValue {
+    let mut config = config.clone();
+    let graph_options = config.graph_options.get_or_insert_default();
+    graph_options.optimizer_options.get_or_insert_default().do_function_inlining = true;
+    // As in the sessions of this tool, of which only what runs is placed, there is no Grappler.
+    graph_options.rewrite_options.get_or_insert_default().disable_meta_optimizer = true;
+    AttrValue { value: Some(Value::S(config.encode_to_vec())) }
+}
+
+/// Gives it to all calls that have one.
+fn configure(def: &mut GraphDef, config: &AttrValue) {
+    let functions = def.library.iter_mut().flat_map(|library| &mut library.function);
+    let nodes = functions.flat_map(|function| &mut function.node_def).chain(&mut def.node);
+    for attr in nodes.filter_map(|node| node.attr.get_mut(CONFIG)) {
+        *attr = config.clone();
     }
 }
 

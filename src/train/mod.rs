@@ -33,7 +33,7 @@ mod stats;
 mod whereabouts;
 mod worker_graph;
 
-pub use called::CalledStep;
+pub use called::{CalledStep, with_configured_calls};
 pub use checkpoints::{Checkpoint, checkpoint_at, newest, whole};
 pub use cluster::{Cluster, ClusterError};
 pub use device::{DeviceChoice, ParseDeviceError};

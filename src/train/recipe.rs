@@ -128,7 +128,12 @@ impl Recipe {
         };
         let mut train_ops = collected("train_op");
         let alone = run_alone(graph, train_ops.iter().filter_map(|name| names.0.get(&**name)).copied());
-        train_ops.retain(|name| names.0.get(&**name).is_none_or(|node| alone.contains(node)));
+        // An optimizer that updates within a branch leaves the name of an op there, which is in a function.
+        let is_one_there = !alone.is_empty();
+        train_ops.retain(|name| match names.0.get(&**name) {
+            Some(node) => alone.contains(node),
+            None => !is_one_there,
+        });
         recipe.train_ops = names.choose("--train-op", &asked.train_ops, "train_op", train_ops)?;
         recipe.loss = match &asked.loss {
             Some(loss) => Some(names.check("tensor", loss, "--loss").map(|()| with_output(loss))?),

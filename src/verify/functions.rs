@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::lowered::read_options;
 use super::report::{Report, Verified, VerifyError, ViolationKind};
 use super::same_file::Compare;
 use super::workers::{self, Place};
@@ -21,7 +22,7 @@ use crate::flatten::{
     Flat, FlattenError, ORIGINAL_PREFIX, flatten, flatten_whole, original_functions, restored,
 };
 use crate::format::wire::Fields;
-use crate::format::{FormatError, Function, Model, ReadOptions};
+use crate::format::{Function, Model};
 use crate::ops::OpRegistry;
 use crate::proto::tensorflow::FunctionDef;
 
@@ -128,12 +129,6 @@ fn stripped(original: &Model, rewritten: &Model) -> Result<Model, FlattenError> 
     }
     let content = rewritten.edited(&edits, rewritten.encoding())?.to_vec();
     Ok(Model::from_bytes(rewritten.name(), content, &read_options(rewritten)?)?)
-}
-
-/// What takes the same of several graphs again.
-fn read_options(model: &Model) -> Result<ReadOptions, FormatError> {
-    let info = model.meta_graph()?.and_then(|meta_graph| meta_graph.meta_info_def);
-    Ok(ReadOptions { tags: info.map(|info| info.tags) })
 }
 
 /// Whether a function has all that it had but for its nodes and where its results come from.

@@ -26,7 +26,8 @@
 //!
 //! * `lms/parallel/…`: what several workers do together: see `workers`.
 //!
-//! Where a function was rewritten, the file holds it as it was too, and both are made flat to be compared: see `functions`.
+//! Where a function was rewritten, the file holds it as it was too, and both are made flat to be compared: see `functions`. So it is with
+//! what the top level of a graph calls: see `lowered`.
 //!
 //! # Kinds of violations
 //!
@@ -84,6 +85,7 @@ mod frames;
 mod functions;
 mod graph;
 mod host_ops;
+mod lowered;
 mod names;
 mod new_work;
 mod op_facts;
@@ -144,6 +146,9 @@ pub fn check_with(
     ops: &OpRegistry,
     options: &CheckOptions,
 ) -> Result<Verified, VerifyError> {
+    if lowered::was_lowered(original, rewritten) {
+        return lowered::check(original, rewritten, ops, options);
+    }
     let rewritten_functions = functions::rewritten_functions(original, rewritten);
     if rewritten_functions.is_empty() {
         return check_graphs(original, rewritten, ops, options, workers::Place::Graph);

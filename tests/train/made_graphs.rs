@@ -13,8 +13,8 @@ pub struct Made {
     pub percent: Option<u64>,
 }
 
-/// Runs a script, and holds what is predicted of each of its graphs against what a step takes. Plans give the same numbers, in the memory that
-/// they were made for.
+/// Runs a script, and holds what is predicted of each of its graphs against what a step takes of what is written where all fits: that has
+/// no calls any more, and comes back as it was. Plans give the same numbers, in the memory that they were made for.
 pub fn are_predicted_and_planned(script: &str, graphs: &[Made]) {
     let python = std::env::var_os("LMS_TEST_PYTHON");
     let Some(python) = python.filter(|_| ready()) else {
@@ -31,11 +31,24 @@ pub fn are_predicted_and_planned(script: &str, graphs: &[Made]) {
             let fixed = ["--json", "--device-profile", "soft", "--memory-ratio", "1"];
             report(&program::of("lms-tune", &[&[&*model], &fixed[..], flags].concat()).output().unwrap())
         };
-        let train = |flags: &[&str]| {
-            report(&program::run(&model, &[&["--json", "--threads", "1", "--steps", "2"], flags].concat()))
+        let train = |model: &str, flags: &[&str]| {
+            report(&program::run(model, &[&["--json", "--threads", "1", "--steps", "2"], flags].concat()))
         };
+        let (written, back) = (path("written.meta"), path("back.meta"));
+        let rewrite = |flags: &[&str]| {
+            let done = program::of("lms-rewrite", flags).output().unwrap();
+            assert!(done.status.success(), "{name}: {}", String::from_utf8_lossy(&done.stderr));
+        };
+        rewrite(&[&model, "--gpu-mem", "1GiB", "--device-profile", "soft", "-o", &written]);
+        rewrite(&["--verify-against", &model, &written]);
+        let bytes = |path: &str| std::fs::read(path).unwrap();
+        if bytes(&written) != bytes(&model) {
+            rewrite(&["--strip", &written, "-o", &back]);
+            assert!(bytes(&back) == bytes(&model), "{name} does not come back as it was");
+        }
         let predicted = number(&tune(&["--gpu-mem", "1GiB"]), "/peak_before");
-        let measured = number(&train(&["--device", "soft:1GiB", "--exact-memory"]), "/memory/peak_bytes");
+        let measured =
+            number(&train(&written, &["--device", "soft:1GiB", "--exact-memory"]), "/memory/peak_bytes");
         let error = predicted as f64 / measured as f64 - 1.0;
         eprintln!("{name}: predicted {predicted}, measured {measured}, {:+.1}%", error * 100.0);
         assert!(error.abs() < tolerance, "{name}: predicted {predicted}, measured {measured}");
@@ -43,7 +56,7 @@ pub fn are_predicted_and_planned(script: &str, graphs: &[Made]) {
         let (memory, plan) = ((measured / 100 * percent).to_string(), path("plan.json"));
         let found = tune(&["--gpu-mem", &memory, "-o", &plan]);
         assert_eq!(found["verdict"], "fits_with_swapping", "{name}");
-        train(&["--device", &format!("soft:{memory}"), "--plan", &plan]);
+        train(&model, &["--device", &format!("soft:{memory}"), "--plan", &plan]);
         let compared =
             program::run(&model, &["--device", "soft:1GiB", "--plan", &plan, "--compare", "--threads", "1"]);
         assert!(compared.status.success(), "{name}: {}", String::from_utf8_lossy(&compared.stderr));

@@ -3,6 +3,7 @@
 //! Skipped, with the reason printed, where no TensorFlow is found and `LMS_REQUIRE_TENSORFLOW` is unset.
 
 mod branches;
+mod calls;
 mod checkpoints;
 mod comparison;
 mod data;

@@ -261,7 +261,7 @@ fn notes(args: &Args, plan: &Plan, analysis: &Analysis, has_functions: bool) -> 
         };
         notes.push(format!("train it with lms-train --workers N; {elsewhere}"));
     } else if plan.swaps.is_empty() && plan.recomputations.is_empty() && plan.orders.is_empty() {
-        let functions = if has_functions && analysis.function.is_none() {
+        let functions = if has_functions && analysis.function.is_none() && !analysis.is_lowered {
             "; the bodies of its functions are not rewritten"
         } else {
             ""
@@ -269,6 +269,11 @@ fn notes(args: &Args, plan: &Plan, analysis: &Analysis, has_functions: bool) -> 
         notes.push(format!("nothing to swap among the graph's {} nodes{functions}", analysis.graph.len()));
     } else {
         notes.extend(image_order_note(analysis));
+    }
+    if analysis.is_lowered {
+        notes.push(
+            "the calls at the top level of the graph are made flat; --strip gives them back".to_string(),
+        );
     }
     notes
 }

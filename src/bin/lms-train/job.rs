@@ -18,6 +18,7 @@ use tf_lms::proto::tensorflow::ConfigProto;
 use tf_lms::simulate::{OpCost, Outline};
 use tf_lms::train::{
     Asked, CalledStep, DeviceChoice, FeedSpec, Feeds, Recipe, TrainError, Values, only_what_trains,
+    with_configured_calls,
 };
 use tf_lms::tune::NO_STRATEGY;
 use tf_lms::{Analysis, Model, Plan};
@@ -46,6 +47,8 @@ pub struct Job {
     pub common: Vec<String>,
     /// Whether the number of workers is set, and not fed: the step is a function.
     pub sets_count: bool,
+    /// Whether the top level of the file calls functions that the rewrite makes flat.
+    calls_functions: bool,
 }
 
 /// What a worker gives the others in a step.
@@ -134,7 +137,8 @@ impl Job {
                     "{name}: --grappler-memory cannot restore the values that a SavedModel comes with"
                 )));
             }
-            original = only_what_trains(&original, &graph, &recipe).with_context(|| name.clone())?;
+            original =
+                only_what_trains(&original, &model.file_graph()?, &recipe).with_context(|| name.clone())?;
         }
         let reduced = if model.is_parallel() { Some(Reduced::of(args, model, &graph)?) } else { None };
         let parallel = parallelized.as_ref().map(|(_, parallel)| parallel);
@@ -159,6 +163,7 @@ impl Job {
             reduced,
             common,
             sets_count,
+            calls_functions: model.is_lowered(),
         })
     }
 
@@ -173,6 +178,9 @@ impl Job {
             Some(called) => {
                 let configured = called.configured(graph_def, config, self.sets_count);
                 configured.with_context(|| self.name.clone())?.into()
+            }
+            None if self.calls_functions => {
+                with_configured_calls(graph_def, config).with_context(|| self.name.clone())?.into()
             }
             None => graph_def.into(),
         })

@@ -95,6 +95,7 @@ impl Facts<'_> {
                 .count(),
             accumulators_on_host: self.outline.accumulators_among(&draft.host_ops).len(),
             bounded_tensors: self.outline.bounded_tensors(),
+            is_lowered: self.simulated.analysis.is_lowered,
             parameters: parameters.clone(),
             simulations: tuning.simulations,
             seconds: self.start.elapsed().as_secs_f64(),
@@ -190,6 +191,7 @@ impl Facts<'_> {
             notes.push(format!("the step is the function {function}, with the calls in it made flat"));
             notes.extend(self.simulated.analysis.note_of_host_loops());
         }
+        notes.extend(self.simulated.analysis.note_of_calls());
         if !self.simulated.analysis.step.is_known() {
             notes.push(
                 "the file does not say what a step runs, so this is a guess; give --train-op".to_string(),

@@ -1,6 +1,7 @@
 //! What the user sees.
 
 use std::fmt::{self, Display};
+use std::ops::Not;
 
 use serde::Serialize;
 use tf_lms::cli::{Page, Size, milliseconds};
@@ -100,6 +101,9 @@ pub struct Report {
     pub accumulators_on_host: usize,
     /// Tensors on a GPU that count with the most that they can be, because only the data decides how large they are.
     pub bounded_tensors: usize,
+    /// Whether calls in the graph are made flat: figures are of what is written then, not of the graph as it is.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub is_lowered: bool,
     pub parameters: serde_json::Value,
     pub simulations: u32,
     pub seconds: f64,
@@ -226,6 +230,7 @@ impl Report {
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = match self.verdict {
+            Verdict::Fits if self.is_lowered => "fits with its calls made flat",
             Verdict::Fits => "fits as it is",
             Verdict::FitsWithSwapping => "fits with swapping",
             Verdict::DoesNotFit => "does not fit",

@@ -3,5 +3,6 @@
 mod calls;
 mod control_flow;
 mod made;
+mod top_level;
 mod unread;
 mod written_back;
