@@ -121,10 +121,10 @@ impl Body<'_> {
 /// All functions by name; those that are needed are read.
 pub(super) struct Library<'a> {
     model: &'a Model,
-    functions: &'a [Function],
-    registry: &'a OpRegistry,
+    pub(super) functions: &'a [Function],
+    pub(super) registry: &'a OpRegistry,
     by_name: HashMap<&'a str, usize>,
-    bodies: Vec<Option<Body<'a>>>,
+    pub(super) bodies: Vec<Option<Body<'a>>>,
     /// Whether what the top level calls is to be made flat. It is asked for this or that, and what comes with it must not change; a step
     /// that is a function runs what it needs.
     is_of_top_level: bool,
@@ -289,23 +289,6 @@ impl<'a> Library<'a> {
         Ok(body)
     }
 
-    /// Says of calls that they are whole, and has them waited for; and those at the top level that have no results. `order` is what
-    /// [`Library::read`] returned.
-    pub fn find_whole_calls(&mut self, order: &[usize]) {
-        let acting = self.acting(order);
-        for &function in order {
-            let Some(body) = &mut self.bodies[function] else { continue };
-            let is_top = function == self.functions.len();
-            for (&node, call) in body.calls.iter_mut().filter(|(_, call)| call.stays.is_none()) {
-                let acts = call.callees.iter().any(|&callee| acting[callee]);
-                call.is_whole = call.kind.is_plain() && acts && !body.says_effects;
-                let has_results =
-                    || result_types(self.registry, body.nodes, node).is_some_and(|all| !all.is_empty());
-                call.is_awaited |= call.is_whole || is_top && !has_results();
-            }
-        }
-    }
-
     /// What is to be made flat: calls at the top level, which is asked for this or that, or a function, which runs as a whole.
     pub fn is_of_top_level(&self) -> bool {
         self.is_of_top_level
@@ -422,22 +405,8 @@ impl<'a> Library<'a> {
         Ok(Some(Call { callees, kind, stays, attrs, is_awaited: false, is_whole: false }))
     }
 
-    /// Of each function whether it changes anything that outlives its run, itself or by what it calls. `order` is what [`Library::read`]
-    /// returned.
-    fn acting(&self, order: &[usize]) -> Vec<bool> {
-        let mut acting = vec![false; self.bodies.len()];
-        for &function in order {
-            let body = self.body(function);
-            let acts = |node: &u32| match body.calls.get(node) {
-                Some(call) => call.stays.is_some() || call.callees.iter().any(|&callee| acting[callee]),
-                None => self.has_effect(body.nodes.op(*node as usize)),
-            };
-            acting[function] = body.effects.iter().any(acts);
-        }
-        acting
-    }
-
-    fn has_effect(&self, op: &str) -> bool {
+    /// Whether an op changes anything that outlives its run.
+    pub fn has_effect(&self, op: &str) -> bool {
         self.registry.get(op).is_some_and(|info| info.has_effect())
     }
 
@@ -560,14 +529,6 @@ impl<'a> Library<'a> {
         let first = ports.iter().position(|port| port.arg >= wanted).unwrap_or(ports.len());
         Ok(Some(first as u32))
     }
-}
-
-/// The types of the results of a node.
-pub(super) fn result_types(registry: &OpRegistry, nodes: Nodes<'_>, node: u32) -> Option<Vec<DataType>> {
-    let attrs = NodeAttrs::new(nodes, node as usize);
-    let info = registry.get(nodes.op(node as usize))?;
-    let ports = info.output_ports(&attrs as &dyn AttrLookup).ok()?;
-    Some(ports.iter().map(|port| port.dtype).collect())
 }
 
 /// What an input of a node of the top level is; none if it is nothing.

@@ -46,6 +46,7 @@ mod optionals;
 mod parts;
 mod top_level;
 mod unread;
+mod whole_calls;
 mod write_back;
 
 pub use called::{find_call, loss_of, signature_of, tensor_of};
