@@ -2,8 +2,11 @@
 
 use std::fs;
 
+use prost::Message;
 use serde_json::Value;
 use tempfile::TempDir;
+use tf_lms::proto::tensorflow::MetaGraphDef;
+use tf_lms::proto::tensorflow::attr_value::Value as Attr;
 
 use super::run::{bytes, fail, json, stderr, tool, tune};
 
@@ -252,6 +255,24 @@ fn stacks_grow_with_the_iterations() {
     assert_eq!(long, peak(&["--iterations", "5", "--iterations", both[0], "--iterations", both[1]]));
     assert!(short < peak(&["--iterations", "5", "--iterations", both[0]]));
     fail(2, &["testdata/dynamic_rnn_20_b4.meta", "--gpu-mem", "1GiB", "--iterations", "0"], "LOOP=N");
+}
+
+/// TensorFlow copies stacks to the host by itself where they ask for it and much of the memory is taken. Nobody predicts that, and it is said.
+#[test]
+fn stacks_that_swap_by_themselves_are_told() {
+    let directory = TempDir::new().unwrap();
+    let model = directory.path().join("swapping.meta");
+    let mut loops = MetaGraphDef::decode(&*fs::read("testdata/while_rnn.meta").unwrap()).unwrap();
+    let pushes =
+        loops.graph_def.iter_mut().flat_map(|graph| &mut graph.node).filter(|node| node.op == "StackPushV2");
+    pushes.for_each(|push| push.attr.entry("swap_memory".into()).or_default().value = Some(Attr::B(true)));
+    fs::write(&model, loops.encode_to_vec()).unwrap();
+    let told = |model: &str, memory: &str| {
+        let flags = [model, "--gpu-mem", memory, "--memory-ratio", "1", "--device-profile", "soft"];
+        String::from_utf8(tune(&flags).stdout).unwrap().contains("stacks of loops have swap_memory")
+    };
+    let model = model.to_str().unwrap();
+    assert!(told(model, "1600KiB") && !told(model, "16MiB") && !told("testdata/while_rnn.meta", "1600KiB"));
 }
 
 /// What TensorFlow computes beforehand is swapped all the same, and may be waited for.
