@@ -141,6 +141,7 @@ impl<'l, 'a> Expansion<'l, 'a> {
         }
     }
 
+    /// How a node of an instance calls.
     pub fn kind(&self, caller: u32, node: u32) -> CallKind {
         self.body(caller).calls[&node].kind
     }

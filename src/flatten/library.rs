@@ -246,30 +246,7 @@ impl<'a> Library<'a> {
     fn parse_top_level(&self) -> Result<Body<'a>, FlattenError> {
         const NAME: &str = "top level";
         let nodes = self.model.nodes();
-        let mut by_name: HashMap<&'a str, Local> = HashMap::with_capacity(nodes.len());
-        for node in 0..nodes.len() {
-            if by_name.insert(nodes.name(node), Local::Node(node as u32)).is_some() {
-                let (function, name) = (NAME.to_string(), nodes.name(node).to_string());
-                return Err(FlattenError::DuplicateName { function, name });
-            }
-        }
-        let mut body = Body {
-            nodes,
-            frame: FunctionDef::default(),
-            inputs: Rows::with_capacity(nodes.len(), nodes.input_count()),
-            returns: Vec::new(),
-            effects: Vec::new(),
-            says_effects: false,
-            calls: HashMap::new(),
-            call_nodes: Vec::new(),
-            by_name,
-        };
-        for node in 0..nodes.len() {
-            if let Some(call) = self.call(NAME, nodes, node)? {
-                body.calls.insert(node as u32, call);
-                body.call_nodes.push(node as u32);
-            }
-        }
+        let mut body = self.unresolved(NAME, nodes, FunctionDef::default(), HashMap::new())?;
         for node in 0..nodes.len() {
             for input in nodes.inputs(node) {
                 let read = top_level_input(&body.by_name, input).ok_or_else(|| FlattenError::BadInput {
@@ -307,13 +284,23 @@ impl<'a> Library<'a> {
             }
             by_name.insert(argument.name.as_str(), Local::Argument(index));
         }
-        let node_names = (0..nodes.len()).map(|node| (nodes.name(node), Local::Node(node as u32)));
-        for (node_name, local) in node_names {
-            if by_name.insert(node_name, local).is_some() {
-                return Err(FlattenError::DuplicateName {
-                    function: name.clone(),
-                    name: node_name.to_string(),
-                });
+        let mut body = self.unresolved(name, nodes, frame, by_name)?;
+        self.resolve(name, &mut body)?;
+        Ok(body)
+    }
+
+    /// A body of which nobody knows yet who reads whom: its names, of which the arguments' are given, and its calls.
+    fn unresolved(
+        &self,
+        name: &str,
+        nodes: Nodes<'a>,
+        frame: FunctionDef,
+        mut by_name: HashMap<&'a str, Local>,
+    ) -> Result<Body<'a>, FlattenError> {
+        for node in 0..nodes.len() {
+            if by_name.insert(nodes.name(node), Local::Node(node as u32)).is_some() {
+                let (function, name) = (name.to_string(), nodes.name(node).to_string());
+                return Err(FlattenError::DuplicateName { function, name });
             }
         }
         let mut body = Body {
@@ -333,7 +320,6 @@ impl<'a> Library<'a> {
                 body.call_nodes.push(node as u32);
             }
         }
-        self.resolve(name, &mut body)?;
         Ok(body)
     }
 

@@ -4,7 +4,7 @@
 //! and the other branch gives empty ones. Once both are flat there is no need for that: the gradient's branch runs if that branch ran,
 //! and may read the tensor itself. So each of these tensors can leave on its own and be computed again, and none goes by way of the host:
 //! in a session the placer prefers the host's kernels for optionals (they are registered with a higher priority than the GPU's), and what
-//! is in one is copied there and back twice.
+//! is in one is copied there and back.
 //!
 //! What loops keep of optionals stays in them, since it comes out of a list.
 

@@ -7,7 +7,7 @@ use prost::Message;
 use super::top_level::original_nodes;
 use super::{Flat, FlattenError};
 use crate::format::wire::{Fields, put_length_delimited_header, put_string};
-use crate::format::{Edits, Encoding, Function, Model, Nodes, ReadOptions};
+use crate::format::{Edits, Encoding, Function, Model, Nodes};
 use crate::graph::NodeAttrs;
 use crate::ops::{AttrLookup, OpRegistry};
 use crate::proto::tensorflow::FunctionDef;
@@ -122,10 +122,7 @@ pub(super) fn check_reversible(original: &Model, edits: &Edits) -> Result<(), Fl
     let before = original.edited(&Edits::default(), Encoding::Binary);
     // A text with unknown fields has no binary encoding, and cannot be written either.
     let Ok(before) = before else { return Ok(()) };
-    let content = original.edited(edits, Encoding::Binary)?.to_vec();
-    let info = original.meta_graph()?.and_then(|meta_graph| meta_graph.meta_info_def);
-    let options = ReadOptions { tags: info.map(|info| info.tags) };
-    let written = Model::from_bytes(original.name(), content, &options)?;
+    let written = original.changed(edits, Encoding::Binary)?;
     let back = restored(&written)?.unwrap_or_default();
     if written.edited(&back, Encoding::Binary)?.to_vec() != before.to_vec() {
         return Err(FlattenError::NotReversible {

@@ -7,7 +7,7 @@ use prost::Message;
 use prost_reflect::DynamicMessage;
 
 use super::edit_node::{AttrEdit, NodeEdit, indentation, whole_lines};
-use super::model::{LARGEST_MESSAGE, Model, TextSource, field};
+use super::model::{LARGEST_MESSAGE, Model, ReadOptions, TextSource, field};
 use super::print::{has_unknown_fields, print_block, print_message};
 use super::rope::Rope;
 use super::text::descriptor;
@@ -80,6 +80,17 @@ impl Model {
             }
             _ => Ok(rope),
         }
+    }
+
+    /// The file with these changes, read again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Model::edited`], or if it is no model any more.
+    pub fn changed(&self, edits: &Edits, encoding: Encoding) -> Result<Model, FormatError> {
+        let content = self.edited(edits, encoding)?.to_vec();
+        let info = self.meta_graph()?.and_then(|meta_graph| meta_graph.meta_info_def);
+        Model::from_bytes(self.name(), content, &ReadOptions { tags: info.map(|info| info.tags) })
     }
 
     fn edited_as(&self, edits: &Edits, encoding: Encoding) -> Result<Rope<'_>, FormatError> {

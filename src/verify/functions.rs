@@ -13,7 +13,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::lowered::read_options;
 use super::report::{Report, Verified, VerifyError, ViolationKind};
 use super::same_file::Compare;
 use super::workers::{self, Place};
@@ -127,8 +126,7 @@ fn stripped(original: &Model, rewritten: &Model) -> Result<Model, FlattenError> 
             _ => {}
         }
     }
-    let content = rewritten.edited(&edits, rewritten.encoding())?.to_vec();
-    Ok(Model::from_bytes(rewritten.name(), content, &read_options(rewritten)?)?)
+    Ok(rewritten.changed(&edits, rewritten.encoding())?)
 }
 
 /// Whether a function has all that it had but for its nodes and where its results come from.

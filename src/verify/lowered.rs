@@ -12,7 +12,7 @@ use super::report::{Report, Verified, VerifyError, ViolationKind};
 use super::workers::Place;
 use super::{CheckOptions, check_graphs};
 use crate::flatten::{FlattenError, is_lowered, lowered, restored};
-use crate::format::{Edits, FormatError, Model, ReadOptions};
+use crate::format::Model;
 use crate::ops::OpRegistry;
 
 /// Whether a file has calls made flat that its original has.
@@ -44,20 +44,9 @@ pub(super) fn check(
 }
 
 fn as_it_was(rewritten: &Model) -> Result<Model, FlattenError> {
-    edited(rewritten, &restored(rewritten)?.unwrap_or_default())
+    Ok(rewritten.changed(&restored(rewritten)?.unwrap_or_default(), rewritten.encoding())?)
 }
 
 fn made_flat(original: &Model, ops: &OpRegistry) -> Result<Model, FlattenError> {
-    edited(original, &lowered(original, ops)?.unwrap_or_default())
-}
-
-fn edited(model: &Model, edits: &Edits) -> Result<Model, FlattenError> {
-    let content = model.edited(edits, model.encoding())?.to_vec();
-    Ok(Model::from_bytes(model.name(), content, &read_options(model)?)?)
-}
-
-/// What takes the same of several graphs again.
-pub(super) fn read_options(model: &Model) -> Result<ReadOptions, FormatError> {
-    let info = model.meta_graph()?.and_then(|meta_graph| meta_graph.meta_info_def);
-    Ok(ReadOptions { tags: info.map(|info| info.tags) })
+    Ok(original.changed(&lowered(original, ops)?.unwrap_or_default(), original.encoding())?)
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::names::{AddedName, Input};
-use crate::format::{AttrEdit, Edits, FormatError, Model, Nodes, ReadOptions};
+use crate::format::{AttrEdit, Edits, FormatError, Model, Nodes};
 use crate::proto::tensorflow::attr_value::Value;
 
 /// What of a swap op or of a second run is read in place of what.
@@ -42,9 +42,7 @@ pub(in super::super) fn without_swaps(model: &Model) -> Result<Model, FormatErro
             edits.inputs.insert(node, inputs);
         }
     }
-    let content = model.edited(&edits, model.encoding())?.to_vec();
-    let info = model.meta_graph()?.and_then(|meta_graph| meta_graph.meta_info_def);
-    Model::from_bytes(model.name(), content, &ReadOptions { tags: info.map(|info| info.tags) })
+    model.changed(&edits, model.encoding())
 }
 
 fn name_of(input: &str) -> Option<&str> {
