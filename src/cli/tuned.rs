@@ -24,13 +24,13 @@ pub fn plan_for_budget(analysis: &Analysis, budget: &Budget) -> anyhow::Result<T
     let fit = analysis.fit(budget)?;
     let asked = budget.strategy(analysis)?.description();
     let note = |tuning: &Tuning| match tuning.fallback(asked) {
-        Some(why) => format!("{}; {why}", note(tuning)),
+        Some(why) => format!("{}; {why}", note(analysis, tuning)),
         None if !analysis.step.is_known() => format!(
             "{}; planned by {}, as the file does not say what a step runs: give --train-op",
-            note(tuning),
+            note(analysis, tuning),
             asked.name
         ),
-        None => note(tuning),
+        None => note(analysis, tuning),
     };
     let note = match fit.steps.is_empty() {
         true => note(&fit.tuning),
@@ -46,12 +46,13 @@ pub fn plan_for_budget(analysis: &Analysis, budget: &Budget) -> anyhow::Result<T
     }
 }
 
-fn note(tuning: &Tuning) -> String {
+fn note(analysis: &Analysis, tuning: &Tuning) -> String {
     let before = Size(tuning.before.peak_bytes());
     let caveat = tuning.caveat().map(|caveat| format!("; {caveat}")).unwrap_or_default();
     match (tuning.outcome().map(Outcome::peak_bytes), tuning.slowdown()) {
         _ if tuning.fits_as_it_is() => {
-            format!("the graph fits as it is, with a predicted peak of {before}{caveat}")
+            let how = if analysis.is_lowered { "with its calls made flat" } else { "as it is" };
+            format!("the graph fits {how}, with a predicted peak of {before}{caveat}")
         }
         (Some(peak), Some(slowdown)) => format!(
             "predicted peak {} instead of {before}, steps {:.0}% longer{caveat}",
