@@ -60,10 +60,17 @@ impl Refusal {
 /// The sentence of an error of which the library's names flags of the command line.
 fn for_python(error: &Error) -> Option<String> {
     match error {
-        Error::UnknownBodies { node, op, .. } => Some(format!(
-            "the step runs functions that are not looked into, so what it needs is not known: {node} (op {op}); of a loop over a data set \
-             or over batches, give tf_lms.function what is run for each batch, and leave the loop outside; within the step leave \
-             jit_compile=True out"
+        Error::UnknownBodies { node, op, why, .. } => Some(match why {
+            Some(why) => format!("the step runs {node} (op {op}), which cannot be made flat: {why}"),
+            None => format!(
+                "the step runs functions that are not looked into, so what it needs is not known: {node} (op {op}); of a loop over a data \
+                 set or over batches, give tf_lms.function what is run for each batch, and leave the loop outside; within the step leave \
+                 jit_compile=True out"
+            ),
+        }),
+        Error::WithoutTensorFlow { name, why } => Some(format!(
+            "{name}: {why}, which takes TensorFlow; have lms-rewrite rewrite the file, or the program train it by tf_lms.LMSHook or \
+             tf_lms.function"
         )),
         Error::Unpredictable(Unpredictable::Sizes(sizes)) if !sizes.placeholders.is_empty() => Some(format!(
             "the sizes of {} tensors that a step keeps on a GPU are unknown ({}), as these inputs are open: {}; give batch_size=, or data \

@@ -1,7 +1,7 @@
-//! A traced function as a flat graph: the library's way, without Python.
+//! Functions as flat graphs, traced ones and what a graph calls: the library's way, without Python.
 
 use pyo3::pybacked::PyBackedBytes;
-use tf_lms::flatten::flatten as flat_of;
+use tf_lms::flatten::{flatten as flat_of, lowered};
 use tf_lms::format::{Model, ReadOptions};
 use tf_lms::ops::OpRegistry;
 use tf_lms::proto::tensorflow::OpList;
@@ -25,8 +25,7 @@ pub struct Flattened {
 /// Makes a function of a GraphDef's library flat. What its arguments are is told by a call of it at the graph's top level.
 pub fn flatten(name: &str, graph: &PyBackedBytes, function: &str) -> Result<Flattened, Refusal> {
     let model = Model::from_bytes(name, graph.to_vec(), &ReadOptions::default())?;
-    let signatures = model.functions()?.into_iter().map(|function| function.signature);
-    let registry = OpRegistry::with_extra(&OpList { op: signatures.collect() });
+    let registry = registry_of(&model)?;
     let flat = flat_of(&model, &registry, function).map_err(|error| Refusal::Other(error.to_string()))?;
     let nodes = |named: Vec<(String, String)>| named.into_iter().map(|(node, _)| node).collect();
     let kept = flat.kept.into_iter().map(|call| (call.node, call.function, call.why.to_string()));
@@ -37,4 +36,18 @@ pub fn flatten(name: &str, graph: &PyBackedBytes, function: &str) -> Result<Flat
         train_op: flat.train_step,
         kept: kept.collect(),
     })
+}
+
+/// A GraphDef with all calls at its top level made flat; none if there are none.
+pub fn without_calls(name: &str, graph: &PyBackedBytes) -> Result<Option<Vec<u8>>, Refusal> {
+    let model = Model::from_bytes(name, graph.to_vec(), &ReadOptions::default())?;
+    let edits = lowered(&model, &registry_of(&model)?).map_err(|error| Refusal::Other(error.to_string()))?;
+    let Some(edits) = edits else { return Ok(None) };
+    Ok(Some(model.changed(&edits, model.encoding())?.graph_def().to_vec()))
+}
+
+/// The ops of TensorFlow, and the functions of a model, which are ops where they are called by name.
+fn registry_of(model: &Model) -> Result<OpRegistry, Refusal> {
+    let signatures = model.functions()?.into_iter().map(|function| function.signature);
+    Ok(OpRegistry::with_extra(&OpList { op: signatures.collect() }))
 }

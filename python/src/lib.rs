@@ -34,6 +34,17 @@ fn flatten<'py>(
     Ok((PyBytes::new(py, &graph), arguments, returns, train_op, kept))
 }
 
+/// A GraphDef with all calls at its top level made flat, binary; None if there are none.
+#[pyfunction]
+fn without_calls<'py>(
+    py: Python<'py>,
+    name: &str,
+    graph: PyBackedBytes,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let flat = py.detach(move || flattening::without_calls(name, &graph)).map_err(Refusal::into_py)?;
+    Ok(flat.map(|graph| PyBytes::new(py, &graph)))
+}
+
 /// Looks for a plan: `(plan, report, chart)`.
 ///
 /// `plan` is JSON, or None where the graph fits as it is, or with no plan; `report` is the JSON of `tf_lms::pipeline::Summary`; `chart` is SVG,
@@ -80,6 +91,7 @@ fn profile_names() -> Vec<&'static str> {
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(flatten, module)?)?;
+    module.add_function(wrap_pyfunction!(without_calls, module)?)?;
     module.add_function(wrap_pyfunction!(plan, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite, module)?)?;
     module.add_function(wrap_pyfunction!(least_memory, module)?)?;

@@ -3,6 +3,7 @@
 use pyo3::FromPyObject;
 use pyo3::pybacked::PyBackedBytes;
 use tf_lms::chart::{Chart, ChartError};
+use tf_lms::flatten::is_lowered;
 use tf_lms::picture::Recorder;
 use tf_lms::pipeline::{Simulated, Summary, profile};
 use tf_lms::plan::Draft;
@@ -68,7 +69,9 @@ impl Task {
 pub fn plan(task: &Task, with_chart: bool) -> Result<Planned, Refusal> {
     let (model, options) = task.open()?;
     let graph = model.graph()?;
-    let analysis = model.analyse(&graph, &options)?;
+    let mut analysis = model.analyse(&graph, &options)?;
+    // Python makes calls flat first, where it has to ask TensorFlow for their shapes.
+    analysis.is_lowered |= is_lowered(model.file()).map_err(|error| Refusal::Other(error.to_string()))?;
     let budget = task.budget()?;
     let fit = analysis.fit(&budget)?;
     let mut summary = Summary::of(&analysis, &budget, &fit)?;

@@ -17,9 +17,7 @@ import tensorflow.compat.v1 as tf  # noqa: E402
 import tf_lms  # noqa: E402
 
 tf.disable_eager_execution()
-# What loops carry has to have a known size where they are functions.
-batch = 8 if model == "calls" else None
-images, labels = tf.placeholder(tf.float32, [batch, 32, 32, 3]), tf.placeholder(tf.int32, [batch])
+images, labels = tf.placeholder(tf.float32, [None, 32, 32, 3]), tf.placeholder(tf.int32, [None])
 x, channels = images, 3
 
 

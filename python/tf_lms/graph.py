@@ -1,4 +1,4 @@
-"""`tf_lms.rewrite_graph`: what the tools do, bytes in, bytes out. Needs no TensorFlow."""
+"""`tf_lms.rewrite_graph`: what the tools do, bytes in, bytes out. Needs no TensorFlow, unless a graph calls functions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from .report import Report
 #: What step times are predicted for, where nothing is said about the GPU.
 DEFAULT_PROFILE = "v100-pcie3"
 
+#: What messages call it.
+GRAPH = "the graph"
+
 
 def rewrite_graph(
     graph_def: Any,
@@ -25,6 +28,8 @@ def rewrite_graph(
     cache_dir: Any = None,
 ) -> tuple[Any, Report]:
     """Rewrites a graph so that a step of it fits into a GPU's memory, and proves that it computes the same.
+
+    The calls at the top level of a GraphDef or MetaGraphDef that is a message are made flat, as `tf.cond` and `tf.while_loop` leave them.
 
     Args:
         graph_def: a GraphDef, MetaGraphDef or SavedModel: the message, or its bytes. Its tensors must have shapes, as
@@ -47,13 +52,13 @@ def rewrite_graph(
     if isinstance(graph_def, bytes | bytearray | memoryview):
         content = bytes(graph_def)
     elif hasattr(graph_def, "SerializeToString"):
-        content = graph_def.SerializeToString(deterministic=True)
+        content = _without_calls(graph_def).SerializeToString(deterministic=True)
     else:
         raise UsageError(f"rewrite_graph takes a GraphDef, MetaGraphDef or SavedModel or its bytes, not {type(graph_def).__name__}")
     names = [train_op] if isinstance(train_op, str) else list(train_op or [])
     task = Task(
         graph=content,
-        name="the graph",
+        name=GRAPH,
         train_ops=tuple(names),
         memory_bytes=tuple(memory_bytes(gpu_memory)),
         profile=device_profile,
@@ -67,3 +72,23 @@ def rewrite_graph(
     if isinstance(graph_def, bytes | bytearray | memoryview):
         return rewritten, report
     return type(graph_def).FromString(rewritten), report
+
+
+def _without_calls(message: Any) -> Any:
+    """A GraphDef or MetaGraphDef whose graph calls nothing at its top level; another message as it is."""
+    is_meta_graph = message.DESCRIPTOR.name == "MetaGraphDef"
+    if not is_meta_graph and message.DESCRIPTOR.name != "GraphDef":
+        return message
+    graph_def = message.graph_def if is_meta_graph else message
+    if not graph_def.library.function:
+        return message
+    # Whoever has such a message has TensorFlow.
+    from .calls import without_calls
+
+    flat = without_calls(graph_def, GRAPH)
+    if flat is None or not is_meta_graph:
+        return flat or message
+    whole = type(message)()
+    whole.CopyFrom(message)
+    whole.graph_def.CopyFrom(flat)
+    return whole

@@ -9,12 +9,16 @@ from typing import Any
 import tensorflow as tf
 
 from . import devices, private_hooks
+from .calls import without_calls
 from .errors import CannotRewrite, LMSError, UsageError
 from .log import say, warn
 from .options import Options
 from .planning import Task, plan
 from .report import Report
 from .shapes import with_loop_shapes
+
+#: What messages call it.
+GRAPH = "the session's graph"
 
 
 class LMSHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
@@ -60,7 +64,8 @@ class LMSHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         names = self._train_ops(graph)
         try:
             graph_def = sized(graph, self._options.batch_size)
-            rewritten, self.report = self._plan(graph_def, names)
+            flat = without_calls(graph_def, GRAPH) or graph_def
+            rewritten, self.report = self._plan(flat, names)
             if rewritten is not None:
                 change(graph, graph_def, tf.compat.v1.GraphDef.FromString(rewritten))
         except LMSError as error:
@@ -69,7 +74,7 @@ class LMSHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
             warn(f"the session trains its graph as it is, without large model support: {error}")
             self.report = Report(data={}, original=str(error))
             return
-        say("the session's graph: " + ", ".join(f"{label} {text}" for label, text in self.report.rows()))
+        say(f"{GRAPH}: " + ", ".join(f"{label} {text}" for label, text in self.report.rows()))
 
     def _train_ops(self, graph: Any) -> list[str]:
         given = self._train_op
@@ -93,7 +98,7 @@ class LMSHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         return plan(
             Task(
                 graph=graph_def.SerializeToString(deterministic=True),
-                name="the session's graph",
+                name=GRAPH,
                 train_ops=tuple(names),
                 memory_bytes=devices.gpu_memory(options, {}).memory,
                 profile=devices.profile(options),

@@ -8,6 +8,7 @@ every iteration, by induction. Those that do not are dropped.
 
 from __future__ import annotations
 
+import collections
 import heapq
 from typing import Any
 
@@ -176,6 +177,18 @@ def _filled(shape: Shape, other: Shape) -> Shape:
     return tuple(theirs if size is None else size for size, theirs in zip(shape, other, strict=True))
 
 
+def _permuted(shape: Shape, source: Shape) -> Shape:
+    """A shape whose sizes are those of another in some order, with the one that is open, if one alone is; None if they are not those."""
+    if shape is None or source is None or _is_open(source) or shape.count(None) > 1:
+        return shape
+    left = collections.Counter(source)
+    left.subtract(size for size in shape if size is not None)
+    found = list(left.elements())
+    if len(shape) != len(source) or len(found) != shape.count(None):
+        return None
+    return tuple(found[0] if size is None else size for size in shape)
+
+
 def _has(shape: Shape, assumed: Shape) -> bool:
     """Whether a shape has all sizes that were assumed of it."""
     if shape is None or assumed is None or len(shape) != len(assumed):
@@ -207,6 +220,8 @@ class _Loops:
             if name is None or name in refuted:
                 continue
             shape = filled = self.shape(name)
+            if node.op == "Transpose":
+                filled = _permuted(shape, self.shape(node.input[0])) or shape
             if not _is_open(shape):
                 continue
             for source, skipped in sources[:1] if node.op == "Merge" else sources:
@@ -217,7 +232,10 @@ class _Loops:
 
     def holds(self, tensor: str, assumed: Shape) -> bool:
         """Whether all that a tensor may be has the shape that was assumed of it."""
-        _, before, sources = self._sources(self.nodes[_parts(tensor)[0]])
+        node = self.nodes[_parts(tensor)[0]]
+        if node.op == "Transpose":
+            return _permuted(assumed, self.shape(node.input[0])) == assumed
+        _, before, sources = self._sources(node)
         return bool(sources) and all(_has(self._of_element(assumed, before, source, skipped), assumed) for source, skipped in sources)
 
     def _of_element(self, whole: Shape, before: int, source: str, skipped: int) -> Shape:
@@ -244,6 +262,9 @@ class _Loops:
         if node.op == "Sum" and node.attr["keep_dims"].b and node.name in self._reshaped:
             # It has as many elements as then, and as many dimensions as its input.
             return node.name, 0, [(self._reshaped[node.name], 0)]
+        if node.op == "Transpose":
+            # The order of its dimensions may be read from a list.
+            return node.name, 0, []
         if node.op in _READS:
             output, before = _READS[node.op]
             elements = self._written(node.input[0])

@@ -39,6 +39,7 @@ impl Analysis<'_> {
             node: self.graph.name(first).to_string(),
             op: self.graph.op(first).name().to_string(),
             count: self.calls.len(),
+            why: self.why_calls_stay.clone(),
         })
     }
 

@@ -81,10 +81,11 @@ pub enum Error {
     Function(Box<About<FlattenError>>),
     /// A step runs functions whose bodies are not looked into, so nobody knows what they need.
     #[error(
-        "a step runs functions that are not looked into, so what it needs is not known: {} (op {op}){}; make them part of the graph, \
+        "a step runs functions that are not looked into, so what it needs is not known: {} (op {op}){}{}; make them part of the graph, \
          or choose another step with --signature or --function",
         node,
-        if *count > 1 { format!(" and {} more", count - 1) } else { String::new() }
+        if *count > 1 { format!(" and {} more", count - 1) } else { String::new() },
+        why.as_ref().map(|why| format!(" (cannot be made flat: {why})")).unwrap_or_default()
     )]
     UnknownBodies {
         /// The first op that runs one.
@@ -93,6 +94,8 @@ pub enum Error {
         op: String,
         /// How many there are.
         count: usize,
+        /// Why they could not be made part of the graph, where that is known.
+        why: Option<String>,
     },
     /// An op that trains was named, and is not there.
     #[error("{name}: has no op {op:?} (given as --train-op)")]

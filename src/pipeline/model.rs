@@ -62,6 +62,8 @@ pub struct Model {
     pub(super) flat: Option<Flat>,
     /// The file with the calls at its top level made flat, where the step is there and calls anything.
     pub(super) lowered: Option<File>,
+    /// Why not, where they cannot be made flat. They matter only where a step runs them.
+    pub(super) not_lowered: Option<String>,
     /// Whether the file is such a graph: nobody fetches a part of it.
     pub(super) is_function: bool,
 }
@@ -114,10 +116,11 @@ impl Model {
         let is_function = options.is_function;
         // Whoever loads a SavedModel of TensorFlow 2 runs its functions, not its top level.
         let has_objects = meta_graph.as_ref().is_some_and(|meta_graph| meta_graph.object_graph_def.is_some());
-        let lowered = match flat.is_none() && !has_objects && !is_function {
-            // What cannot be made flat stays as it is, and is said not to be looked into where a step runs it.
-            true => lowered(&file, &registry).ok().flatten(),
-            false => None,
+        let may_call = flat.is_none() && !has_objects && !is_function;
+        let (lowered, not_lowered) = match may_call.then(|| lowered(&file, &registry)) {
+            Some(Ok(edits)) => (edits, None),
+            Some(Err(error)) => (None, Some(error.to_string())),
+            None => (None, None),
         };
         let lowered = lowered.map(|edits| -> Result<File, Error> {
             let content = file.edited(&edits, file.encoding())?.to_vec();
@@ -133,6 +136,7 @@ impl Model {
             meta_graph,
             flat,
             lowered,
+            not_lowered,
             is_function,
         })
     }
@@ -273,6 +277,7 @@ impl Model {
         }
         analysis.function = self.flat.as_ref().map(|flat| flat.function.clone());
         analysis.is_lowered = self.lowered.is_some();
+        analysis.why_calls_stay.clone_from(&self.not_lowered);
         if !analysis.sizes.unknown().is_empty() {
             let growths = growths(&analysis);
             if !growths.is_empty() {

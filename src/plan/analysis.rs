@@ -31,6 +31,8 @@ pub struct Analysis<'a> {
     pub is_lowered: bool,
     /// The ops of the step that run functions whose bodies are not in the graph: nobody knows what these need.
     pub calls: Vec<NodeId>,
+    /// Why they are not, where that is known.
+    pub why_calls_stay: Option<String>,
 }
 
 /// How often loops run, as somebody says who knows.
@@ -81,6 +83,7 @@ impl<'a> Analysis<'a> {
             function: None,
             is_lowered: false,
             calls,
+            why_calls_stay: None,
             flow: ControlFlow::of(graph),
             ref_variables: RefVariables::of(graph),
             levels: Levels::of(graph),

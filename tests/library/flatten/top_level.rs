@@ -1,10 +1,12 @@
 //! Calls at the top level of a graph.
 
 use prost::Message;
+use tf_lms::AnalysisOptions;
 use tf_lms::flatten::{is_lowered, lowered, restored};
 use tf_lms::format::{Edits, Encoding, Model, ReadOptions};
 use tf_lms::proto::tensorflow::GraphDef;
 use tf_lms::proto::tensorflow::attr_value::Value;
+use tf_lms::shape::{Shapes, Sizes};
 use tf_lms::verify::{self, ViolationKind};
 
 use super::made::{
@@ -128,4 +130,14 @@ fn what_cannot_be_made_flat_stays() {
     assert!(lowered(&model, &registry(&model)).is_err());
     let read = tf_lms::Model::from_bytes("endless", model.graph_def().to_vec(), &Default::default()).unwrap();
     assert!(!read.is_lowered());
+    // Where a step runs it, it is said why.
+    let graph = read.graph().unwrap();
+    let known = (Shapes::declared(&graph), Sizes::of(&graph, &Shapes::declared(&graph)).unwrap());
+    let options =
+        |op: &str| AnalysisOptions { train_ops: vec![op.to_string()], ..AnalysisOptions::default() };
+    let analysis = read.analyse_sized(&graph, &options("call"), known.clone()).unwrap();
+    let refused = analysis.check_calls().unwrap_err().to_string();
+    assert!(refused.contains("call (op StatefulPartitionedCall) (cannot be made flat"), "{refused}");
+    assert!(refused.contains("endless → endless"), "{refused}");
+    assert!(read.analyse_sized(&graph, &options("x"), known).unwrap().check_calls().is_ok());
 }
