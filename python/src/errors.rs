@@ -72,6 +72,12 @@ fn for_python(error: &Error) -> Option<String> {
             "{name}: {why}, which takes TensorFlow; have lms-rewrite rewrite the file, or the program train it by tf_lms.LMSHook or \
              tf_lms.function"
         )),
+        Error::Unpredictable(Unpredictable::Iterations(unknown)) => Some(format!(
+            "how often the loop {} runs is not known, and it keeps {} bytes on a GPU in each iteration; give it a limit that the program \
+             knows: for … in tf.range(most) with a break, or tf.while_loop(…, maximum_iterations=most)",
+            unknown.loops.join(", nor "),
+            unknown.bytes
+        )),
         Error::Unpredictable(Unpredictable::Sizes(sizes)) if !sizes.placeholders.is_empty() => Some(format!(
             "the sizes of {} tensors that a step keeps on a GPU are unknown ({}), as these inputs are open: {}; give batch_size=, or data \
              and arguments of known shapes",

@@ -1,10 +1,11 @@
 //! Functions as flat graphs, traced ones and what a graph calls: the library's way, without Python.
 
+use prost::Message;
 use pyo3::pybacked::PyBackedBytes;
-use tf_lms::flatten::{flatten as flat_of, lowered};
+use tf_lms::flatten::{as_run as bring_into_run_form, flatten as flat_of, lowered};
 use tf_lms::format::{Model, ReadOptions};
 use tf_lms::ops::OpRegistry;
-use tf_lms::proto::tensorflow::OpList;
+use tf_lms::proto::tensorflow::{GraphDef, OpList};
 
 use crate::errors::Refusal;
 
@@ -50,4 +51,12 @@ pub fn without_calls(name: &str, graph: &PyBackedBytes) -> Result<Option<Vec<u8>
 fn registry_of(model: &Model) -> Result<OpRegistry, Refusal> {
     let signatures = model.functions()?.into_iter().map(|function| function.signature);
     Ok(OpRegistry::with_extra(&OpList { op: signatures.collect() }))
+}
+
+/// A flat graph as it is where Python calls its function.
+pub fn as_run(name: &str, graph: &PyBackedBytes) -> Result<Vec<u8>, Refusal> {
+    let refused = |error: &dyn std::fmt::Display| Refusal::Other(format!("{name}: {error}"));
+    let mut graph = GraphDef::decode(&graph[..]).map_err(|error| refused(&error))?;
+    bring_into_run_form(&mut graph, OpRegistry::builtin()).map_err(|error| refused(&error))?;
+    Ok(graph.encode_to_vec())
 }

@@ -34,6 +34,13 @@ fn flatten<'py>(
     Ok((PyBytes::new(py, &graph), arguments, returns, train_op, kept))
 }
 
+/// A flat graph in the order in which TensorFlow lists its nodes where Python calls the function, and without what is passed by there.
+#[pyfunction]
+fn as_run<'py>(py: Python<'py>, name: &str, graph: PyBackedBytes) -> PyResult<Bound<'py, PyBytes>> {
+    let graph = py.detach(move || flattening::as_run(name, &graph)).map_err(Refusal::into_py)?;
+    Ok(PyBytes::new(py, &graph))
+}
+
 /// A GraphDef with all calls at its top level made flat, binary; None if there are none.
 #[pyfunction]
 fn without_calls<'py>(
@@ -91,6 +98,7 @@ fn profile_names() -> Vec<&'static str> {
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(flatten, module)?)?;
+    module.add_function(wrap_pyfunction!(as_run, module)?)?;
     module.add_function(wrap_pyfunction!(without_calls, module)?)?;
     module.add_function(wrap_pyfunction!(plan, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite, module)?)?;

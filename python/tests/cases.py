@@ -203,6 +203,44 @@ def gradients(budget):
     return {"losses": losses, "variables": variables, "batches": batches, "report": told(step.report if budget else None)}
 
 
+def inner_training(budget):
+    """A step that trains for three tasks in it, and learns where to begin: gradients of gradients, of which many are added up."""
+    shapes = [(32, 128), (128, 128), (128, 1)]
+    weights = [tf.Variable(np.random.default_rng(number).normal(size=shape).astype("float32") * 0.1) for number, shape in enumerate(shapes)]
+
+    def loss_of(weights, x, y):
+        for one in weights[:-1]:
+            x = tf.nn.relu(x @ one)
+        return tf.reduce_mean((x @ weights[-1] - y) ** 2)
+
+    def adapted(x, y):
+        now = [tf.identity(one) for one in weights]
+        for _ in range(3):
+            with tf.GradientTape() as tape:
+                tape.watch(now)
+                loss = loss_of(now, x, y)
+            now = [one - 0.01 * gradient for one, gradient in zip(now, tape.gradient(loss, now), strict=True)]
+        return now
+
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.add_n([loss_of(adapted(x[task, 0], y[task, 0]), x[task, 1], y[task, 1]) for task in range(3)])
+        for one, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
+            one.assign_sub(0.01 * gradient)
+        return loss
+
+    step = tf_lms.function(step, gpu_memory=budget, memory_ratio=1.0, strict=True) if budget else tf.function(step)
+    losses, batches = [], []
+    for number in range(4):
+        random = np.random.default_rng(number)
+        x, y = (tf.constant(random.normal(size=(3, 2, 256, size)).astype("float32")) for size in (32, 1))
+        soft.reset()
+        before = counted()
+        losses.append(float(step(x, y)))
+        batches.append(since(before))
+    return {"losses": losses, "variables": digests(weights), "batches": batches, "report": told(step.report if budget else None)}
+
+
 def functions(budget):
     """A step that calls a model which is a tf.function itself, so that activations cross functions."""
     model = models.cnn()

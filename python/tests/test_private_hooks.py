@@ -52,7 +52,7 @@ def test_functions_are_called_without_what_decides_about_the_last_bit():
 
     before = told()
     with private_hooks.exact_calls():
-        assert told() == [rewriter_config_pb2.RewriterConfig.OFF] * 3
+        assert told() == [rewriter_config_pb2.RewriterConfig.OFF] * 3 + [rewriter_config_pb2.RewriterConfig.NO_MEM_OPT]
     assert told() == before
 
 

@@ -112,6 +112,7 @@ def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False, given: Sequ
         by_name[inputs[number]].attr["shape"].shape.dim[dimension].size = size
     graph_def = with_loop_shapes(graph_def) if sizes else as_traced(graph_def) or with_shapes(graph_def)
     handles.place_readers(graph_def)
+    graph_def = tf.compat.v1.GraphDef.FromString(_native.as_run("the step", graph_def.SerializeToString()))
     for node in graph_def.node:
         # Strategies name devices in full, and variables' are cut short: both are of this process.
         node.device = node.device.removeprefix(LOCAL_TASK)

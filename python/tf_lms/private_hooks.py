@@ -24,9 +24,11 @@ KERAS_VERSIONS = ((3, 5), (3, 15))
 #: What Keras calls the function that runs one step on a batch, on all replicas.
 KERAS_STEP = "one_step_on_data"
 
-#: The graph optimizations that are off for a planned step: they decide about the last bit where copies stand between ops, or take memory
-#: that nobody planned, as folded constants do, and images that are turned at both ends of a copy.
-TURNED_OFF = ("arithmetic_optimization", "constant_folding", "layout_optimizer")
+#: The graph optimizations that are off for a planned step, and how: they decide about the last bit where copies stand between ops, or take
+#: memory that nobody planned, as folded constants do, and images that are turned at both ends of a copy. The memory optimizer takes sums of
+#: three tensors or more apart where it estimates that a step fills four fifths of the GPU's memory (`SchedulingPass`), which a step that
+#: is planned for does: in another order, and in memory of their own.
+TURNED_OFF = {"arithmetic_optimization": "OFF", "constant_folding": "OFF", "layout_optimizer": "OFF", "memory_optimization": "NO_MEM_OPT"}
 
 
 def _minor(version: str) -> tuple[int, int]:
@@ -237,18 +239,23 @@ def exact_calls() -> Iterator[None]:
         ours.function_call_options = before
 
 
+def turn_off(options: Any) -> None:
+    """Has a `RewriterConfig` leave out what is in `TURNED_OFF`."""
+    for name, value in TURNED_OFF.items():
+        setattr(options, name, getattr(options, value))
+
+
 _exact_of: dict[Any, Any] = {}
 
 
 def _exact(options: Any) -> Any:
-    from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
+    from tensorflow.core.protobuf import config_pb2
     from tensorflow.python.eager import context
 
     key = (options.config_proto_serialized, options.executor_type)
     if key not in _exact_of:
         config = config_pb2.ConfigProto.FromString(options.config_proto_serialized)
-        for name in TURNED_OFF:
-            setattr(config.graph_options.rewrite_options, name, rewriter_config_pb2.RewriterConfig.OFF)
+        turn_off(config.graph_options.rewrite_options)
         _exact_of[key] = context.FunctionCallOptions(executor_type=options.executor_type, config_proto=config)
     return _exact_of[key]
 

@@ -114,15 +114,12 @@ def session_config(config: Any = None) -> Any:
     Args:
         config: one to start from; it is not changed.
     """
-    from tensorflow.core.protobuf import rewriter_config_pb2
-
     made = tf.compat.v1.ConfigProto()
     if config is None:
         made.allow_soft_placement = True
     else:
         made.CopyFrom(config)
-    for name in private_hooks.TURNED_OFF:
-        setattr(made.graph_options.rewrite_options, name, rewriter_config_pb2.RewriterConfig.OFF)
+    private_hooks.turn_off(made.graph_options.rewrite_options)
     return made
 
 

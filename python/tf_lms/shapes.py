@@ -9,7 +9,6 @@ every iteration, by induction. Those that do not are dropped.
 from __future__ import annotations
 
 import collections
-import heapq
 from typing import Any
 
 import tensorflow as tf
@@ -84,7 +83,7 @@ def as_traced(graph_def: Any) -> Any:
             return None
         shapes[node.name] = [shapes[source][output]]
         node.attr["_output_shapes"].list.shape.extend(shapes[node.name])
-    _order(graph_def)
+    _order_waits(graph_def)
     return graph_def
 
 
@@ -92,34 +91,13 @@ def _says_too_little(shape: Any) -> bool:
     return shape.unknown_rank or any(dim.size < 0 for dim in shape.dim)
 
 
-def _order(graph_def: Any) -> None:
-    """Orders nodes, and what each of them waits for, as TensorFlow does when it imports a graph: in the order of the nodes, each behind all
-    its inputs. Of what may run at the same time, TensorFlow starts in this order, and so a plan is to see it.
-    """
-    numbers = {node.name: number for number, node in enumerate(graph_def.node)}
-    readers: list[list[int]] = [[] for _ in graph_def.node]
-    missing = []
-    for number, node in enumerate(graph_def.node):
-        missing.append(len(node.input))
-        for name in node.input:
-            readers[numbers[_parts(name.removeprefix("^"))[0]]].append(number)
+def _order_waits(graph_def: Any) -> None:
+    """Orders what each node waits for by its name, as TensorFlow does when it imports a graph."""
+    for node in graph_def.node:
         waits = [name for name in node.input if name.startswith("^")]
         if len(waits) > 1:
             data = [name for name in node.input if not name.startswith("^")]
-            del node.input[:]
-            node.input.extend([*data, *sorted(waits)])
-    ready = [number for number, count in enumerate(missing) if count == 0]
-    ordered = []
-    while ready:
-        number = heapq.heappop(ready)
-        ordered.append(graph_def.node[number])
-        for reader in readers[number]:
-            missing[reader] -= 1
-            if missing[reader] == 0:
-                heapq.heappush(ready, reader)
-    nodes = tf.compat.v1.GraphDef(node=ordered).node
-    del graph_def.node[:]
-    graph_def.node.extend(nodes)
+            node.input[:] = [*data, *sorted(waits)]
 
 
 def with_loop_shapes(graph_def: Any) -> Any:

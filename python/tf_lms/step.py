@@ -221,8 +221,8 @@ def function(
         memory_ratio: the part of it that a plan may count on; None: what the measured error of predictions leaves.
         batch_size: the largest batch, in examples, where neither the data nor `input_signature` says it.
         device_profile: what step times are predicted for: a built-in profile's name or a file; None: by the GPU's name.
-        exact: whether TensorFlow's `arithmetic_optimization`, `constant_folding` and `layout_optimizer` are off for the step: they decide
-            about the last bit, and take memory that nobody planned.
+        exact: whether TensorFlow's `arithmetic_optimization`, `constant_folding`, `layout_optimizer` and `memory_optimization` are off
+            for the step: they decide about the last bit, and take memory that nobody planned.
         strict: whether a step that cannot be rewritten is an error. If not, it runs as it is, and a warning says why.
         swap_weights: whether weights come in from the host as they are needed, for inference; the model must have been made on the CPU.
         cache_dir: a folder where plans are kept.

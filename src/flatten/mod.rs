@@ -25,6 +25,8 @@
 //! which shapes are given by nodes of their own (see `given_shapes`). What a branch saves for its gradient is in no optional any more
 //! (see `optionals`).
 //!
+//! Where Python calls the function, Grappler lists its nodes in an order of its own (see `as_run`).
+//!
 //! An op without an effect that nobody reads is a `NoOp` that waits for what it read, as Grappler has it (see `unread`).
 //!
 //! A call of a function that is marked `_noinline` or `_XlaMustCompile` stays one op: [`Flat::kept`].
@@ -32,6 +34,7 @@
 //! What the top level of a graph calls itself is made flat there, by [`lowered`] (see `top_level`).
 
 mod arguments;
+mod as_run;
 mod branches;
 mod called;
 mod colocation;
@@ -49,6 +52,7 @@ mod unread;
 mod whole_calls;
 mod write_back;
 
+pub use as_run::as_run;
 pub use called::{find_call, loss_of, signature_of, tensor_of};
 pub use entry::{Entry, find_entry, updating_functions};
 pub use error::FlattenError;
@@ -67,6 +71,9 @@ use crate::format::{Model, ReadOptions};
 use crate::ops::OpRegistry;
 use crate::proto::tensorflow::AttrValue;
 use crate::proto::tensorflow::attr_value::Value;
+
+/// What the names of the nodes begin with that stand for what a function returns.
+const RETURNS: &str = "returns/";
 
 /// A function as a flat graph.
 #[derive(Debug)]
@@ -167,7 +174,7 @@ fn add_ends(expansion: &mut Expansion<'_, '_>) -> (Vec<u32>, u32) {
     let body = expansion.body(0);
     let mut returns = Vec::new();
     for (argument, &tensor) in signature.output_arg.iter().zip(&body.returns) {
-        let name = expansion.free_name(format!("returns/{}", argument.name)).into();
+        let name = expansion.free_name(format!("{RETURNS}{}", argument.name)).into();
         returns.push(expansion.make(Made {
             name,
             op: "Identity".to_string(),

@@ -267,8 +267,8 @@ impl<'a> Graph<'a> {
         self.op(node).name() == "Placeholder" && self.attrs(node).raw(ARGUMENT_ATTR).is_some()
     }
 
-    /// Whether such an argument is read as late as what comes by a copy, as those of `tf_lms.function` in Python were measured to be: as its
-    /// attribute says. Those of a SavedModel's signature are read when the GPU's part of the function begins.
+    /// Whether such an argument is of a function that Python calls, as its attribute says. Its GPU's part begins behind the host's, and that of
+    /// a SavedModel's signature, which a session calls, before it.
     pub fn is_late_argument(&self, node: NodeId) -> bool {
         self.is_argument(node) && self.attrs(node).attr(ARGUMENT_ATTR) == Some(Attr::Bool(false))
     }

@@ -163,7 +163,6 @@ mod tests {
                 receiver: place,
                 is_copy: false,
                 is_expensive: false,
-                is_late_argument: false,
                 seconds: 0.0,
                 workspace_bytes: 0,
                 copies: 0,
@@ -187,6 +186,7 @@ mod tests {
             initial: Default::default(),
             merged: Default::default(),
             rests: Vec::new(),
+            is_host_first: false,
         }
     }
 

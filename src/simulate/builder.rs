@@ -92,7 +92,7 @@ pub(super) struct Builder<'a> {
 impl<'a> Builder<'a> {
     /// The ops of the step, not yet connected.
     pub(super) fn new(outline: &'a Outline<'a>, draft: &'a Draft, pace: Pace) -> Builder<'a> {
-        let Runs { ops, tensors, numbers, rests } = outline.runs();
+        let Runs { ops, tensors, numbers, rests, .. } = outline.runs();
         let mut builder = Builder {
             outline,
             draft,
@@ -531,7 +531,6 @@ impl<'a> Builder<'a> {
             receiver: to,
             is_copy,
             is_expensive: false,
-            is_late_argument: false,
             seconds: 0.0,
             workspace_bytes: 0,
             copies: u64::from(is_copy),
@@ -568,6 +567,7 @@ impl<'a> Builder<'a> {
         let beginning = &self.outline.beginning;
         let initial = if self.draft.initial_values.is_empty() { &beginning.shared } else { &beginning.own };
         Program {
+            is_host_first: self.outline.runs().is_host_first,
             reads: rows(&self.reads),
             successors: rows(&self.edges),
             persistent: self.outline.persistent.clone(),

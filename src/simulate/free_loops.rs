@@ -181,7 +181,8 @@ mod tests {
     use crate::ops::OpRegistry;
     use crate::plan::{Iterations, NodeOrder, OrderReason};
     use crate::shape::{Shapes, Sizes};
-    use crate::simulate::{OpCost, Outline, Program};
+    use crate::simulate::outcome::NoObserver;
+    use crate::simulate::{Machine, OpCost, Outline, Program, simulate};
 
     /// A loop that adds up what it makes of `x`. `fed_back` is what it makes that of.
     fn nodes(fed_back: &str) -> String {
@@ -255,6 +256,19 @@ mod tests {
             let order = NodeOrder { before: found.ends[0], after: found.next, reason: OrderReason::Budget };
             let paced = Draft { orders: vec![order], ..Draft::default() };
             assert!(Program::side_by_side(outline, &paced).is_none());
+        });
+    }
+
+    #[test]
+    fn a_loop_that_waits_for_what_it_gives_out_fits_into_no_memory() {
+        with_outline(nodes("x_in"), |graph, outline| {
+            let [before, after] = ["sum_out", "x_in"]
+                .map(|name| graph.node_ids().find(|&node| graph.name(node) == name).unwrap());
+            let order = NodeOrder { before, after, reason: OrderReason::Budget };
+            for (orders, runs) in [(Vec::new(), true), (vec![order], false)] {
+                let program = Program::new(outline, &Draft { orders, ..Draft::default() });
+                assert_eq!(simulate(&program, &Machine::idle(), &mut NoObserver).is_ok(), runs);
+            }
         });
     }
 

@@ -12,6 +12,7 @@ use crate::shape::{Growth, largest_value};
 
 use super::exchanges::is_off_for_good;
 use super::holders::{Holders, inputs_of, keeps, op_of};
+use super::liveness::constant;
 
 /// A loop never runs more often: products of such numbers and sizes stay within 64 bits.
 const MOST_TIMES: u64 = 1 << 24;
@@ -219,6 +220,13 @@ impl Frames {
                 let both = [self.holds(analysis, one, depth + 1), self.holds(analysis, other, depth + 1)];
                 both.into_iter().flatten().min()
             }
+            ("Merge", &[one, other]) => {
+                let sides = [
+                    self.holds_beside(analysis, one, other, depth),
+                    self.holds_beside(analysis, other, one, depth),
+                ];
+                sides.into_iter().flatten().min()
+            }
             ("Less", &[counter, limit]) | ("Greater", &[limit, counter]) => {
                 let (first, step) = counts_up(analysis, counter)?;
                 let limit = match largest_value(graph, &analysis.shapes, limit) {
@@ -240,6 +248,34 @@ impl Frames {
             }
             _ => None,
         }
+    }
+
+    /// How often in turn a branch gives true, at most, of which one side is always false, as AutoGraph makes it of a `break`: as long as the
+    /// counter is below its limit, and then nobody leaves.
+    fn holds_beside(
+        &self,
+        analysis: &Analysis,
+        side: TensorId,
+        other: TensorId,
+        depth: usize,
+    ) -> Option<u64> {
+        let graph = analysis.graph;
+        let never = graph.producer(body(graph, side));
+        if op_of(graph, never)? != "Const" || constant(graph, never) != Some(false) {
+            return None;
+        }
+        let begun = graph.control_inputs(never).iter().flat_map(|&start| inputs_of(graph, start)).copied();
+        let taken = begun.chain([side]).find_map(|mut tensor| {
+            while op_of(graph, graph.producer(tensor))? == "Identity" {
+                tensor = *inputs_of(graph, graph.producer(tensor)).first()?;
+            }
+            (op_of(graph, graph.producer(tensor))? == "Switch").then_some(tensor)
+        });
+        let decides = taken
+            .filter(|&taken| graph.output_index(taken) == 0)
+            .and_then(|taken| inputs_of(graph, graph.producer(taken)).get(1).copied());
+        let both = [Some(other), decides].map(|held| self.holds(analysis, held?, depth + 1));
+        both.into_iter().flatten().min()
     }
 
     /// How often the loop ran that a tensor counted.

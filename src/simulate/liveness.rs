@@ -81,7 +81,7 @@ fn known_value(graph: &Graph, predicate: TensorId, is_training: bool) -> Option<
 }
 
 /// The value of a constant truth value.
-fn constant(graph: &Graph, node: NodeId) -> Option<bool> {
+pub(super) fn constant(graph: &Graph, node: NodeId) -> Option<bool> {
     let value = AttrValue::decode(graph.attrs(node).raw("value")?).ok()?.value?;
     let Value::Tensor(TensorProto { bool_val, tensor_content, .. }) = value else { return None };
     bool_val.first().copied().or_else(|| tensor_content.first().map(|&byte| byte != 0))

@@ -148,8 +148,6 @@ pub(super) struct Op {
     pub is_copy: bool,
     /// Whether it runs on the host, and the host's threads hand it on to each other.
     pub is_expensive: bool,
-    /// Whether it is an argument of a function that is there already, but is read as late as what comes by a copy.
-    pub is_late_argument: bool,
     pub seconds: f64,
     pub workspace_bytes: u64,
     /// How many copies it stands for: in a loop, one for each iteration.
@@ -208,6 +206,8 @@ pub struct Program {
     pub(super) merged: Merged,
     /// What stands for the rest of something, in the order of tensors.
     pub(super) rests: Vec<Rest>,
+    /// Whether the host's part of the graph begins before those of the GPUs.
+    pub(super) is_host_first: bool,
 }
 
 impl Program {

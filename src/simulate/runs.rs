@@ -22,6 +22,8 @@ pub(super) struct Runs {
     pub numbers: Vec<u32>,
     /// For each tensor that a loop keeps the numbers of the rest of it.
     pub rests: HashMap<TensorId, Range<u32>>,
+    /// Whether the host's part of the graph begins before those of the GPUs.
+    pub is_host_first: bool,
 }
 
 /// How many tensors stand for the rest of what a loop keeps, at most.
@@ -55,7 +57,8 @@ impl Runs {
             add_run(outline, node, Origin::Op(node), &mut ops, &mut tensors);
             add_rests(outline, node, &mut ops, &mut tensors, &mut rests);
         }
-        Runs { ops, tensors, numbers, rests }
+        let is_host_first = outline.order.iter().any(|&node| graph.is_late_argument(node));
+        Runs { ops, tensors, numbers, rests, is_host_first }
     }
 }
 
@@ -68,8 +71,7 @@ pub(super) fn add_run(
     tensors: &mut Vec<Tensor>,
 ) {
     let graph = outline.analysis.graph;
-    let is_late_argument = graph.is_late_argument(node);
-    let place = if is_late_argument { Place::Host } else { outline.placement.op(node) };
+    let place = outline.placement.op(node);
     let number = outline.place_of[node.index()] as usize;
     let first_tensor = tensors.len() as u32;
     let is_idle = outline.case.is_idle(node);
@@ -94,7 +96,6 @@ pub(super) fn add_run(
         to: place,
         receiver: place,
         is_copy: false,
-        is_late_argument,
         is_expensive: place == Place::Host && !graph.op(node).facts().is_cheap(),
         seconds: if is_idle { 0.0 } else { outline.seconds[number] },
         workspace_bytes: if is_idle { 0 } else { outline.workspace_bytes[number] },

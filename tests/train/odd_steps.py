@@ -795,6 +795,21 @@ def loop_that_data_ends(step):
 
 
 @odd
+def loop_with_break(step):
+    """AutoGraph makes two conditions of that, of which the second is asked only if the first holds."""
+    layer = step.dense()
+
+    def run(x, _):
+        for _ in tf.range(TIMES):
+            x = layer(x)
+            if tf.reduce_max(x) > 1e6:
+                break
+        return mean_square(x)
+
+    return run
+
+
+@odd
 def idle_variables(step):
     """Variables that the file has and the step does not touch."""
     layers = [step.dense() for _ in range(2)]

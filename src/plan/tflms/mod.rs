@@ -6,7 +6,8 @@
 //! consumer is.
 //!
 //! Every edge that a plan of this strategy adds leads to a higher level, or within one level to a later node of
-//! the file. So no plan has a cycle, and none has to be searched for.
+//! the file. So no plan has a cycle, but perhaps around a loop: an `Exit` may be on a lower level than what the loop begins with. A step
+//! that would wait for ever is found by simulating it, and by the checker.
 
 mod inactive;
 mod parameters;

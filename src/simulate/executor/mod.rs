@@ -1,7 +1,7 @@
 //! TensorFlow's executor, with the clocks of a host and its GPUs.
 //!
-//! One thread of the host takes tasks from a queue. The first of them are the parts of the graph, each GPU's before the host's: all that a part
-//! begins with goes through the thread's hands, and what becomes ready by a launch comes behind that. What is expensive, as a copy from the host
+//! One thread of the host takes tasks from a queue. The first of them are the parts of the graph, each GPU's before the host's, or behind it
+//! where Python calls a function: all that a part begins with goes through the thread's hands, and what becomes ready by a launch comes behind that. What is expensive, as a copy from the host
 //! is, the thread does not do at once, but puts at the front of the queue for others to take. What becomes ready by the end of a copy comes to the
 //! end of the queue. So do, if that thread is the only one, at the start of a step, the ops of the host that receive what comes from a GPU,
 //! behind all that the GPU can begin with: until one of them has had its turn, its copy does not start, and the tensor stays in the GPU's
@@ -52,7 +52,7 @@ pub fn simulate(
 ///
 /// # Errors
 ///
-/// If memory runs out and nothing that is under way will free any.
+/// If memory runs out and nothing that is under way will free any, or ops wait for one another for ever.
 pub fn simulate_in(
     program: &Program,
     machine: &Machine,
@@ -70,7 +70,7 @@ pub fn simulate_in(
             begun = ground.run(begun, false, &mut NoObserver)?.end();
         }
     }
-    Ok(ground.run(begun, false, observer)?.outcome())
+    ground.run(begun, false, observer)?.outcome()
 }
 
 /// A GPU's memory when a step begins.
@@ -304,11 +304,6 @@ impl<'a, O: Observer> Run<'a, O> {
         for &tensor in program.reads.row(op as usize) {
             self.give_up(tensor);
         }
-        if entry.is_late_argument {
-            let seconds = self.host_seconds;
-            self.successors(op).iter().for_each(|&next| self.schedule(next, seconds));
-            return Ok(());
-        }
         let mut ready = std::mem::take(&mut self.ready);
         for &next in &*self.successors(op) {
             self.waits[next as usize] -= 1;
@@ -410,14 +405,18 @@ impl<'a, O: Observer> Run<'a, O> {
         self.scenario.in_order(op, self.program.successors.row(op as usize))
     }
 
-    fn outcome(self) -> Outcome {
+    /// What came of it. A plan may have what a loop begins with wait for what it gives out: no memory is enough for that.
+    fn outcome(self) -> Result<Outcome, OutOfMemory> {
+        if self.finished as usize != self.program.ops.len() {
+            let op = (0..).zip(&self.waits).find(|&(_, &waits)| waits > 0).map(|(op, _)| op);
+            return Err(OutOfMemory { gpu: 0, op, wanted_bytes: 0, used_bytes: 0, pieces: Vec::new() });
+        }
         let ends = self.gpus.iter().flat_map(|gpu| [gpu.compute, gpu.out, gpu.into]);
-        debug_assert_eq!(self.finished as usize, self.program.ops.len(), "an op was never ready");
-        Outcome {
+        Ok(Outcome {
             step_seconds: ends.fold(self.host_seconds, f64::max),
             host_peak_bytes: self.host_peak_bytes,
             gpus: self.gpus.into_iter().map(|gpu| gpu.outcome).collect(),
-        }
+        })
     }
 }
 

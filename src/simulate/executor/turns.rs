@@ -19,11 +19,12 @@ pub(super) enum Task {
 }
 
 impl<O: Observer> Run<'_, O> {
-    /// Schedules what a step begins with. A session of TensorFlow starts the GPUs' parts of a graph before the host's.
+    /// Schedules what a step begins with. A session of TensorFlow starts the GPUs' parts of a graph before the host's; where Python calls
+    /// a function, they are in a hash table, and the host's was seen to come first.
     pub(super) fn begin(&mut self) {
         let mut parts: Vec<Place> =
             (0..self.gpus.len() as u16).map(Place::Gpu).chain([Place::Host]).collect();
-        if self.scenario.host_first {
+        if self.scenario.host_first != self.program.is_host_first {
             parts.rotate_right(1);
         }
         let begins = parts.into_iter().map(Task::Begin);

@@ -1,5 +1,6 @@
 //! Functions made flat and written back.
 
+mod as_run;
 mod calls;
 mod control_flow;
 mod made;

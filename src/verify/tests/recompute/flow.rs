@@ -95,7 +95,7 @@ fn a_copy_is_in_the_frame_of_its_original() {
         accepts(&while_loop(), &in_body(trigger));
     }
     refuses(&while_loop(), &in_body("^x"), ViolationKind::Frame, "x");
-    refuses(&while_loop(), &in_body("^i_exit"), ViolationKind::Frame, "i_exit");
+    refuses(&while_loop(), &in_body("^i_exit"), ViolationKind::Cycle, "");
     refuses(&while_loop(), &in_body("^i_enter"), ViolationKind::Branch, "i_enter");
     let chain = |inputs: &str| {
         let mut build = in_body("");

@@ -1,0 +1,121 @@
+//! The form in which Python runs a flat graph.
+
+use tf_lms::flatten::as_run;
+use tf_lms::ops::OpRegistry;
+use tf_lms::proto::tensorflow::attr_value::Value;
+use tf_lms::proto::tensorflow::{GraphDef, NodeDef};
+
+use super::made::{FLOAT, RESOURCE, assign, float, handle, node, read, with};
+
+fn run(nodes: Vec<NodeDef>) -> Vec<NodeDef> {
+    let mut graph = GraphDef { node: nodes, ..GraphDef::default() };
+    as_run(&mut graph, OpRegistry::builtin()).unwrap();
+    graph.node
+}
+
+fn names(nodes: &[NodeDef]) -> Vec<&str> {
+    nodes.iter().map(|node| node.name.as_str()).collect()
+}
+
+/// `y = relu(x w)`, of which both gradients wait for the same: that of the weights is the second in the program.
+fn step() -> Vec<NodeDef> {
+    vec![
+        with(node("x", "Placeholder", ""), "dtype", Value::Type(FLOAT)),
+        handle("w", &[4, 4]),
+        handle("u", &[4, 4]),
+        read("w/read", "w"),
+        float(node("matmul", "MatMul", "x w/read")),
+        float(node("relu", "Relu", "matmul")),
+        read("u/read", "u"),
+        float(node("matmul_1", "MatMul", "relu u/read")),
+        float(node("grad", "Square", "matmul_1")),
+        float(node("grad/matmul_1/MatMul", "MatMul", "grad u/read")),
+        float(node("grad/matmul_1/MatMul_1", "MatMul", "relu grad")),
+        float(node("grad/relu", "ReluGrad", "grad/matmul_1/MatMul relu")),
+        float(node("grad/matmul/MatMul", "MatMul", "x grad/relu")),
+        assign("AssignSub", "w grad/matmul/MatMul"),
+        assign("AssignSub_1", "u grad/matmul_1/MatMul_1"),
+        float(node("returns/y", "Identity", "matmul_1 ^AssignSub ^AssignSub_1")),
+        node("train_step", "NoOp", "^returns/y ^AssignSub ^AssignSub_1"),
+    ]
+}
+
+#[test]
+fn the_order_of_the_file_does_not_matter() {
+    let listed = run(step());
+    let mut random = fastrand::Rng::with_seed(7);
+    for _ in 0..20 {
+        let mut nodes = step();
+        random.shuffle(&mut nodes);
+        assert_eq!(run(nodes), listed);
+    }
+}
+
+#[test]
+fn each_node_is_behind_what_it_reads() {
+    let listed = run(step());
+    assert_eq!(listed.len(), step().len());
+    assert_eq!(listed.last().unwrap().name, "train_step");
+    for (place, node) in listed.iter().enumerate() {
+        for input in &node.input {
+            let before = input.trim_start_matches('^');
+            assert!(names(&listed[..place]).contains(&before), "{} reads {input}", node.name);
+        }
+    }
+}
+
+#[test]
+fn what_only_hands_on_is_passed_by() {
+    let identity = |name: &str, inputs: &str| float(node(name, "Identity", inputs));
+    let mut nodes = step();
+    nodes.retain(|node| node.name != "grad");
+    nodes.extend([
+        identity("call/first", "matmul_1"),
+        identity("call/second", "call/first"),
+        float(node("grad", "Square", "call/second")),
+        // Somebody waits for it, it waits for somebody, and it is elsewhere.
+        identity("waited", "relu"),
+        identity("waits", "relu ^grad"),
+        NodeDef { device: "/device:CPU:0".to_string(), ..identity("elsewhere", "relu") },
+        float(node("reader", "AddN", "waited waits elsewhere ^waited")),
+        with(node("handle", "Identity", "w"), "T", Value::Type(RESOURCE)),
+        read("again", "handle"),
+    ]);
+    let listed = run(nodes);
+    let inputs = |name: &str| listed.iter().find(|node| node.name == name).unwrap().input.join(" ");
+    assert_eq!(inputs("grad"), "matmul_1");
+    assert_eq!(inputs("reader"), "waited waits elsewhere ^waited");
+    assert_eq!(inputs("again"), "handle");
+    assert_eq!(inputs("train_step"), "^returns/y ^AssignSub ^AssignSub_1");
+}
+
+#[test]
+fn loops_are_listed_whole_and_branches_keep_what_says_which_is_taken() {
+    let nodes = vec![
+        float(node("x", "Placeholder", "")),
+        float(node("enter", "Enter", "x")),
+        float(node("merge", "Merge", "enter next")),
+        node("less", "Less", "merge merge"),
+        node("goes_on", "LoopCond", "less"),
+        float(node("switch", "Switch", "merge goes_on")),
+        float(node("body", "Identity", "switch:1")),
+        float(node("tanh", "Tanh", "body")),
+        float(node("result", "Identity", "tanh")),
+        float(node("next", "NextIteration", "result")),
+        float(node("exit", "Exit", "switch")),
+        float(node("returns/y", "Identity", "exit")),
+    ];
+    let listed = run(nodes.clone());
+    assert_eq!(listed.len(), nodes.len());
+    for node in &nodes {
+        let same = listed.iter().find(|other| other.name == node.name).unwrap();
+        assert_eq!(same.input, node.input, "{}", node.name);
+    }
+}
+
+#[test]
+fn what_reads_nothing_that_is_there_is_an_error() {
+    let mut graph = GraphDef { node: vec![float(node("y", "Relu", "x"))], ..GraphDef::default() };
+    let refused = as_run(&mut graph, OpRegistry::builtin()).unwrap_err().to_string();
+    assert!(refused.contains("\"y\" reads \"x\", which is not there"), "{refused}");
+}
