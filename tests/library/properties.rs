@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use proptest::prelude::*;
 use tf_lms::format::{Encoding, Model, ReadOptions};
-use tf_lms::graph::{Device, Graph, NodeId, RefVariables};
+use tf_lms::graph::{ControlFlow, Device, FrameId, Graph, NodeId, RefVariables};
 use tf_lms::ops::OpRegistry;
 use tf_lms::plan::{Analysis, Plan, swappable, tflms};
 use tf_lms::rewrite;
@@ -131,7 +131,10 @@ fn needs_more(original: &Graph, rewritten: &Graph) -> Option<String> {
     let is_idle = |node: NodeId| {
         SHAPE_OPS.contains(&original.op(node).name()) && original.successors(node).next().is_none()
     };
-    let outside = |&node: &NodeId| !step.contains(original.name(node)) && !is_idle(node);
+    let flow = ControlFlow::of(original);
+    // TensorFlow fetches nothing that a loop makes in each iteration.
+    let is_fetched = |node: NodeId| flow.output_frame(node) == FrameId::TOP;
+    let outside = |&node: &NodeId| !step.contains(original.name(node)) && !is_idle(node) && is_fetched(node);
     let names: HashMap<&str, NodeId> =
         rewritten.node_ids().map(|node| (rewritten.name(node), node)).collect();
     let more = |node: &NodeId| needed(original, *node) != needed(rewritten, names[original.name(*node)]);
