@@ -9,7 +9,7 @@ from conftest import last_json, run_program
 CASES = {
     "cnn": "5MiB",
     "arrays": "5MiB",
-    "partial": "5MiB",
+    "partial": "5500KiB",
     "several_steps": "4500KiB",
     "custom": "6500KiB",
     "on_batch": "6MiB",
