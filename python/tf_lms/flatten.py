@@ -166,7 +166,7 @@ class _Handles:
             if name not in on_gpu:
                 node.attr.pop(ON_GPU, None)
                 continue
-            # Not true: what reads them runs as late as if they came by a copy, which those of a SavedModel's signature do not.
+            # Not true: Python calls the function, not a session, as that of a SavedModel's signature.
             node.attr[ON_GPU].b = False
             node.device = on_gpu[name] if self.several else ""
             self.held_bytes[on_gpu[name]] += _size(outside[name].shape, outside[name].dtype)

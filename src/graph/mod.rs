@@ -269,7 +269,7 @@ impl<'a> Graph<'a> {
 
     /// Whether such an argument is of a function that Python calls, as its attribute says. Its GPU's part begins behind the host's, and that of
     /// a SavedModel's signature, which a session calls, before it.
-    pub fn is_late_argument(&self, node: NodeId) -> bool {
+    pub fn is_given_by_python(&self, node: NodeId) -> bool {
         self.is_argument(node) && self.attrs(node).attr(ARGUMENT_ATTR) == Some(Attr::Bool(false))
     }
 

@@ -45,7 +45,7 @@ pub struct GpuOutcome {
     pub waited_seconds: f64,
 }
 
-/// Memory that runs out.
+/// Memory that runs out; or a step that never ends, as ops wait for one another, for which no memory is enough: then nothing was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutOfMemory {
     /// On which GPU.

@@ -57,7 +57,7 @@ impl Runs {
             add_run(outline, node, Origin::Op(node), &mut ops, &mut tensors);
             add_rests(outline, node, &mut ops, &mut tensors, &mut rests);
         }
-        let is_host_first = outline.order.iter().any(|&node| graph.is_late_argument(node));
+        let is_host_first = outline.order.iter().any(|&node| graph.is_given_by_python(node));
         Runs { ops, tensors, numbers, rests, is_host_first }
     }
 }

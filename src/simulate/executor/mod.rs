@@ -1,9 +1,9 @@
 //! TensorFlow's executor, with the clocks of a host and its GPUs.
 //!
 //! One thread of the host takes tasks from a queue. The first of them are the parts of the graph, each GPU's before the host's, or behind it
-//! where Python calls a function: all that a part begins with goes through the thread's hands, and what becomes ready by a launch comes behind that. What is expensive, as a copy from the host
-//! is, the thread does not do at once, but puts at the front of the queue for others to take. What becomes ready by the end of a copy comes to the
-//! end of the queue. So do, if that thread is the only one, at the start of a step, the ops of the host that receive what comes from a GPU,
+//! where Python calls a function: all that a part begins with goes through the thread's hands, and what becomes ready by a launch comes behind
+//! that. What is expensive, as a copy from the host is, the thread does not do at once, but puts at the front of the queue for others to take.
+//! What becomes ready by the end of a copy comes to the end of the queue. So do, if that thread is the only one, at the start of a step, the ops of the host that receive what comes from a GPU,
 //! behind all that the GPU can begin with: until one of them has had its turn, its copy does not start, and the tensor stays in the GPU's
 //! memory.
 //!
@@ -39,7 +39,7 @@ const STEPS_MOVED: u32 = 4;
 ///
 /// # Errors
 ///
-/// If memory runs out and nothing that is under way will free any.
+/// If memory runs out and nothing that is under way will free any, or ops wait for one another for ever.
 pub fn simulate(
     program: &Program,
     machine: &Machine,

@@ -220,25 +220,21 @@ fn a_swap_does_not_take_the_place_of_a_loops_own_edge() {
 /// from the one to the other but around the loop.
 #[test]
 fn what_a_loop_begins_with_does_not_wait_for_what_it_gives_out() {
-    let mut seeded = while_loop();
-    seeded.node("seed", "Relu", "x").inputs("j_enter", "seed").node("j_exit", "Exit", "j_switch");
+    let mut original = while_loop();
+    original.node("seed", "Relu", "x").inputs("j_enter", "seed").inputs("b3", "b2 j1");
     let swapped = |original: &Build, trigger: &str| {
         let mut build = original.clone();
         build.swap_in("x", 0, &format!("x {trigger}")).inputs("seed", "lms/swap_in/x/0_0");
         build
     };
-    let mut original = seeded.clone();
-    original.inputs("b3", "b2 j1");
     accepts(&original, &swapped(&original, ""));
     let error = refuses(&original, &swapped(&original, "^i_exit"), ViolationKind::Cycle, "").to_string();
     assert!(error.contains("i_exit") && error.contains("i_next"), "{error}");
-    // The same where it is computed of the first alone, but the second decides when that comes out.
-    let mut original = seeded;
-    original
-        .node("j_less", "Less", "j limit")
-        .node("both", "LogicalAnd", "less j_less")
-        .inputs("go_on", "both");
-    refuses(&original, &swapped(&original, "^i_exit"), ViolationKind::Cycle, "");
+    // The same of a third, which is computed of neither: the first decides when it comes out.
+    original.node("k_enter", "Enter", "x").attr("k_enter", "frame_name", Value::S(b"w".to_vec()));
+    original.node("k", "Merge", "k_enter k_next").node("k_switch", "Switch", "k go_on");
+    original.node("k_next", "NextIteration", "k_switch:1").node("k_exit", "Exit", "k_switch");
+    refuses(&original, &swapped(&original, "^k_exit"), ViolationKind::Cycle, "");
 }
 
 #[test]
