@@ -2,7 +2,7 @@
 
 use prost::Message;
 use pyo3::pybacked::PyBackedBytes;
-use tf_lms::flatten::{as_run as bring_into_run_form, flatten as flat_of, lowered};
+use tf_lms::flatten::{Caller, as_run as bring_into_run_form, flatten as flat_of, lowered};
 use tf_lms::format::{Model, ReadOptions};
 use tf_lms::ops::OpRegistry;
 use tf_lms::proto::tensorflow::{GraphDef, OpList};
@@ -53,10 +53,10 @@ fn registry_of(model: &Model) -> Result<OpRegistry, Refusal> {
     Ok(OpRegistry::with_extra(&OpList { op: signatures.collect() }))
 }
 
-/// A flat graph as it is where Python calls its function.
-pub fn as_run(name: &str, graph: &PyBackedBytes) -> Result<Vec<u8>, Refusal> {
+/// A flat graph as it is where its caller runs it.
+pub fn as_run(name: &str, graph: &PyBackedBytes, caller: Caller) -> Result<Vec<u8>, Refusal> {
     let refused = |error: &dyn std::fmt::Display| Refusal::Other(format!("{name}: {error}"));
     let mut graph = GraphDef::decode(&graph[..]).map_err(|error| refused(&error))?;
-    bring_into_run_form(&mut graph, OpRegistry::builtin()).map_err(|error| refused(&error))?;
+    bring_into_run_form(&mut graph, OpRegistry::builtin(), caller).map_err(|error| refused(&error))?;
     Ok(graph.encode_to_vec())
 }

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use tf_lms::cost::DeviceProfile;
+use tf_lms::flatten::Caller;
 use tf_lms::size::{Size, parse_size as parse};
 
 use errors::{Refusal, UsageError};
@@ -34,10 +35,17 @@ fn flatten<'py>(
     Ok((PyBytes::new(py, &graph), arguments, returns, train_op, kept))
 }
 
-/// A flat graph in the order in which TensorFlow lists its nodes where Python calls the function, and without what is passed by there.
+/// A flat graph in the order in which TensorFlow lists its nodes where Python or another function calls the function, and without what is
+/// passed by there.
 #[pyfunction]
-fn as_run<'py>(py: Python<'py>, name: &str, graph: PyBackedBytes) -> PyResult<Bound<'py, PyBytes>> {
-    let graph = py.detach(move || flattening::as_run(name, &graph)).map_err(Refusal::into_py)?;
+fn as_run<'py>(
+    py: Python<'py>,
+    name: &str,
+    graph: PyBackedBytes,
+    in_function: bool,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let caller = if in_function { Caller::Function } else { Caller::Python };
+    let graph = py.detach(move || flattening::as_run(name, &graph, caller)).map_err(Refusal::into_py)?;
     Ok(PyBytes::new(py, &graph))
 }
 

@@ -86,7 +86,7 @@ def arguments_on_gpu(given: Sequence[Any]) -> dict[int, str]:
     }
 
 
-def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False, given: Sequence[Any] = ()) -> Flat:
+def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False, given: Sequence[Any] = (), in_function: bool = False) -> Flat:
     """The graph of a traced function.
 
     Args:
@@ -94,6 +94,7 @@ def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False, given: Sequ
         sizes: the largest sizes of what the trace leaves open.
         given: the arguments of a call, if they are known.
         weights_come: whether a plan decides when variables that are on the host come to the GPU. If not, they come when the step begins.
+        in_function: whether another function calls it, as Keras has one around its step; Python, if not.
 
     Raises:
         CannotRewrite: if a function that it calls stays a call, or one cannot be made flat.
@@ -112,7 +113,7 @@ def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False, given: Sequ
         by_name[inputs[number]].attr["shape"].shape.dim[dimension].size = size
     graph_def = with_loop_shapes(graph_def) if sizes else as_traced(graph_def) or with_shapes(graph_def)
     handles.place_readers(graph_def)
-    graph_def = tf.compat.v1.GraphDef.FromString(_native.as_run("the step", graph_def.SerializeToString()))
+    graph_def = tf.compat.v1.GraphDef.FromString(_native.as_run("the step", graph_def.SerializeToString(), in_function))
     for node in graph_def.node:
         # Strategies name devices in full, and variables' are cut short: both are of this process.
         node.device = node.device.removeprefix(LOCAL_TASK)

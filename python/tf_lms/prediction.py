@@ -151,6 +151,8 @@ class _Subject:
     options: Options
     batch: int | None
     given: Sequence[Any] = ()
+    #: Whether another function calls it, as Keras has one around its step.
+    in_function: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -174,7 +176,7 @@ class _Subject:
             if dimension != 0 or batch is None:
                 raise CannotRewrite(f"dimension {dimension} of argument {number} of {self.name} is open; give data with its size")
             sizes[number, dimension] = batch
-        flat = flatten(self.concrete, sizes, given=self.given)
+        flat = flatten(self.concrete, sizes, given=self.given, in_function=self.in_function)
         available = devices.gpu_memory(self.options, flat.held_bytes)
         task = Task(
             graph=flat.graph.SerializeToString(deterministic=True),
@@ -247,4 +249,5 @@ def _of_model(model: Any, data: Any, options: Options) -> _Subject:
         model.train_function = before
     if not found:
         raise CannotRewrite("the model makes its training function in a way of its own; give its step to tf_lms.predict")
-    return _Subject(private_hooks.trace(made[-1], (specs,), {}), f"the step of {model.name}", options, batch)
+    concrete = private_hooks.trace(made[-1], (specs,), {})
+    return _Subject(concrete, f"the step of {model.name}", options, batch, in_function=True)

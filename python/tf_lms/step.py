@@ -22,17 +22,31 @@ from .report import Report
 
 
 @dataclasses.dataclass(frozen=True)
+class _Called:
+    """What decides about the order in which a step runs."""
+
+    #: The arguments that are on a GPU.
+    on_gpu: frozenset[int]
+    #: Whether another function calls it.
+    in_function: bool
+
+    @classmethod
+    def with_arguments(cls, given: list[Any]) -> _Called:
+        return cls(frozenset(arguments_on_gpu(given)), not tf.executing_eagerly())
+
+
+@dataclasses.dataclass(frozen=True)
 class _Planned:
     """A trace with the sizes that it was planned for, and what is run."""
 
     sizes: Sizes
     concrete: Any
     report: Report
-    #: The arguments that were on a GPU; None if that does not matter.
-    on_gpu: frozenset[int] | None = None
+    #: How it is called; None if that does not matter.
+    called: _Called | None = None
 
-    def serves(self, sizes: Sizes, on_gpu: frozenset[int]) -> bool:
-        return self.on_gpu in (None, on_gpu) and all(size <= self.sizes[where] for where, size in sizes.items())
+    def serves(self, sizes: Sizes, called: _Called) -> bool:
+        return self.called in (None, called) and all(size <= self.sizes[where] for where, size in sizes.items())
 
 
 class Step:
@@ -104,8 +118,8 @@ class Step:
                 sizes = self._sizes(concrete, flat)
             except CannotRewrite as error:
                 return self._original(concrete, several, error)
-            on_gpu = frozenset(arguments_on_gpu(flat))
-            chosen = next((one for one in several if one.serves(sizes, on_gpu)), None)
+            called = _Called.with_arguments(flat)
+            chosen = next((one for one in several if one.serves(sizes, called)), None)
             if chosen is None:
                 chosen = self._plan(concrete, _largest(sizes, several), flat)
                 several.append(chosen)
@@ -128,10 +142,11 @@ class Step:
         return sizes
 
     def _plan(self, concrete: Any, sizes: Sizes, given: list[Any]) -> _Planned:
+        called = _Called.with_arguments(given)
         try:
             if self._options.swap_weights:
                 _check_weights(concrete)
-            flat = flatten(concrete, sizes, self._options.swap_weights, given)
+            flat = flatten(concrete, sizes, self._options.swap_weights, given, in_function=called.in_function)
             task, others = self.task(flat)
             rewritten, report = plan(task)
             # What was predicted is what is run: a step in which XLA compiled something is another one without it.
@@ -151,7 +166,7 @@ class Step:
                 raise wrapped from error
             return self._fall_back(concrete, sizes, wrapped)
         self._tell(report)
-        return _Planned(sizes, changed, report, frozenset(arguments_on_gpu(given)))
+        return _Planned(sizes, changed, report, called)
 
     def _original(self, concrete: Any, several: list[_Planned], error: CannotRewrite) -> Any:
         if self._options.strict:

@@ -1,5 +1,5 @@
-//! A flat graph in the form in which Grappler leaves it where Python calls its function: what decides which op runs first of those that
-//! are ready at the same time.
+//! A flat graph in the form in which Grappler leaves it where Python, or another function, calls its function: what decides which op runs
+//! first of those that are ready at the same time.
 //!
 //! TensorFlow's executor starts what becomes ready together in the order of its nodes, so independent parts of a step, as the tasks of a
 //! meta-learner, run side by side or one behind the other by that order alone, and their peaks differ by half. Two things come from
@@ -9,7 +9,12 @@
 //!   `TopologicalSort` lists each node once all is listed that it reads, first come, first served. The order in the file does not matter.
 //! - An `Identity` that only hands on is gone (`IsTrivialIdentity`), and with it a turn in the executor's queue.
 //!
-//! What must stay are arguments, returns and stateful ops (`GrapplerItem::NodesToPreserve`), in the order of their names.
+//! What must stay are returns and stateful ops (`GrapplerItem::NodesToPreserve`), in the order of their names; arguments are met on the way.
+//! Where a function calls the step, its ops get the call's name in front, and it is the returns of the outer function that stay.
+//!
+//! By the time that it lists for good, Grappler's `DependencyOptimizer` has dropped all waiting that follows from other edges, and what it
+//! dropped is not gone along. What its other optimizers move by the way is not followed: where they make one op of several, the last nodes
+//! in the list take the places of those that are gone.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,14 +31,23 @@ const RETURN_SUFFIX: &str = "_RetVal";
 const FLOW: [&str; 8] =
     ["Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch", "_SwitchN", "RefSwitch"];
 
-/// Brings a flat graph into the form in which a call from Python runs it.
+/// Who calls the function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// Python does: arguments and returns are those of the step.
+    Python,
+    /// Another function, into which it is copied: Keras has one around its step, which gets the data.
+    Function,
+}
+
+/// Brings a flat graph into the form in which it is run for a caller.
 ///
 /// # Errors
 ///
 /// If a node reads what is not there.
-pub fn as_run(graph: &mut GraphDef, registry: &OpRegistry) -> Result<(), FlattenError> {
+pub fn as_run(graph: &mut GraphDef, registry: &OpRegistry, caller: Caller) -> Result<(), FlattenError> {
     pass_by(&mut graph.node)?;
-    let order = order_of(&graph.node, registry)?;
+    let order = order_of(&graph.node, registry, caller)?;
     let mut nodes: Vec<Option<NodeDef>> = std::mem::take(&mut graph.node).into_iter().map(Some).collect();
     graph.node = order.into_iter().filter_map(|node| nodes[node].take()).collect();
     Ok(())
@@ -124,21 +138,76 @@ fn hands_on_numbers(node: &NodeDef) -> bool {
 }
 
 /// The places of all nodes, in the order in which Grappler lists them.
-fn order_of(nodes: &[NodeDef], registry: &OpRegistry) -> Result<Vec<usize>, FlattenError> {
+fn order_of(nodes: &[NodeDef], registry: &OpRegistry, caller: Caller) -> Result<Vec<usize>, FlattenError> {
     let inputs = inputs_of(nodes)?;
-    let mut ends: Vec<(String, usize)> = Vec::new();
+    let order = sorted(&(0..nodes.len()).collect::<Vec<_>>(), nodes, &inputs);
+    let needed = needed_inputs(nodes, &inputs, &order);
+    let listed = backwards(ends_of(nodes, registry, caller), &needed);
+    Ok(sorted(&listed, nodes, &inputs))
+}
+
+/// All nodes, what must stay behind all others, each in the order in which they are gone back from, the first last.
+fn ends_of(nodes: &[NodeDef], registry: &OpRegistry, caller: Caller) -> Vec<usize> {
+    let mut stateful: Vec<(String, usize)> = Vec::new();
+    let mut returns: Vec<usize> = Vec::new();
     for (place, node) in nodes.iter().enumerate() {
-        if let Some(name) = node.name.strip_prefix(RETURNS) {
-            ends.push((format!("{name}{RETURN_SUFFIX}"), place));
-        } else if node.op == "Placeholder" || registry.get(&node.op).is_some_and(|op| op.is_stateful()) {
-            ends.push((node.name.clone(), place));
+        match (node.name.strip_prefix(RETURNS), caller) {
+            (Some(name), Caller::Python) => stateful.push((format!("{name}{RETURN_SUFFIX}"), place)),
+            // They are behind one node, whose name in small letters is behind those of calls.
+            (Some(_), Caller::Function) => returns.push(place),
+            (None, _) if is_stateful(node, registry) => stateful.push((node.name.clone(), place)),
+            (None, _) => {}
         }
     }
-    ends.sort();
+    stateful.sort();
     // What stands for the end of a step is nothing that TensorFlow knows, and what nobody reads is gone there.
-    let open = (0..nodes.len()).rev().chain(ends.into_iter().map(|(_, place)| place)).collect();
-    let listed = backwards(open, &inputs);
-    Ok(sorted(&listed, nodes, &inputs))
+    let others = (0..nodes.len()).rev();
+    others.chain(stateful.into_iter().map(|(_, place)| place)).chain(returns).collect()
+}
+
+/// Whether Grappler keeps an op though nobody reads it. What holds a variable stands for an argument.
+fn is_stateful(node: &NodeDef, registry: &OpRegistry) -> bool {
+    node.op != "VarHandleOp" && registry.get(&node.op).is_some_and(|op| op.is_stateful())
+}
+
+/// For each node what it reads, and of what it waits for what does not follow from that.
+///
+/// `order` has each node behind all that it reads.
+fn needed_inputs(nodes: &[NodeDef], inputs: &[Vec<usize>], order: &[usize]) -> Vec<Vec<usize>> {
+    let is_wait = |node: usize, input: usize| is_control(&nodes[node].input[input]);
+    // What a return waits for are effects of the function, which TensorFlow has beside its returns.
+    let stands_for_effects = |node: usize| nodes[node].name.starts_with(RETURNS);
+    let mut waited: Vec<usize> = Vec::new();
+    for (node, read) in inputs.iter().enumerate() {
+        waited.extend((0..read.len()).filter(|&input| is_wait(node, input)).map(|input| read[input]));
+    }
+    waited.sort_unstable();
+    waited.dedup();
+    let mut follows: Vec<Vec<bool>> = inputs.iter().map(|read| vec![false; read.len()]).collect();
+    // Sixty-four of those that are waited for at a time: of each node, which of them are before what it reads.
+    let mut before = vec![0u64; nodes.len()];
+    let mut bit = vec![0u64; nodes.len()];
+    for some in waited.chunks(u64::BITS as usize) {
+        some.iter().enumerate().for_each(|(number, &node)| bit[node] = 1 << number);
+        before.fill(0);
+        for &node in order {
+            let further = inputs[node].iter().fold(0, |further, &input| further | before[input]);
+            for (input, &from) in inputs[node].iter().enumerate() {
+                follows[node][input] |= is_wait(node, input) && further & bit[from] != 0;
+            }
+            before[node] = inputs[node].iter().fold(further, |before, &input| before | bit[input]);
+        }
+        some.iter().for_each(|&node| bit[node] = 0);
+    }
+    let kept = |node: usize, input: usize| {
+        !is_wait(node, input) || !(follows[node][input] || stands_for_effects(node))
+    };
+    (0..nodes.len())
+        .map(|node| {
+            let read = inputs[node].iter().enumerate();
+            read.filter(|&(input, _)| kept(node, input)).map(|(_, &from)| from).collect()
+        })
+        .collect()
 }
 
 /// All that is met from some nodes, in depth from the last of them, what is met last before all else.

@@ -25,7 +25,7 @@
 //! which shapes are given by nodes of their own (see `given_shapes`). What a branch saves for its gradient is in no optional any more
 //! (see `optionals`).
 //!
-//! Where Python calls the function, Grappler lists its nodes in an order of its own (see `as_run`).
+//! Where Python or another function calls the function, Grappler lists its nodes in an order of its own (see `as_run`).
 //!
 //! An op without an effect that nobody reads is a `NoOp` that waits for what it read, as Grappler has it (see `unread`).
 //!
@@ -52,7 +52,7 @@ mod unread;
 mod whole_calls;
 mod write_back;
 
-pub use as_run::as_run;
+pub use as_run::{Caller, as_run};
 pub use called::{find_call, loss_of, signature_of, tensor_of};
 pub use entry::{Entry, find_entry, updating_functions};
 pub use error::FlattenError;

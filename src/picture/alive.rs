@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::recorder::{Cause, Change, Takeover};
 use super::{Names, Recording};
@@ -16,6 +16,8 @@ pub(super) struct Alive<'a> {
     program: &'a Program,
     /// The tensors whose buffers are in use.
     buffers: BTreeSet<(Reverse<u64>, u32)>,
+    /// Of variables, by their numbers in the program, how often what they were is kept.
+    kept: BTreeMap<u32, u64>,
     /// For each buffer the tensor that was last written to it.
     residents: Vec<u32>,
     /// What is still to be written over something.
@@ -27,6 +29,7 @@ impl<'a> Alive<'a> {
         Alive {
             program: recording.program(),
             buffers: BTreeSet::new(),
+            kept: BTreeMap::new(),
             residents: (0..recording.program().tensor_count() as u32).collect(),
             takeovers: recording.takeovers(),
         }
@@ -48,8 +51,21 @@ impl<'a> Alive<'a> {
             Cause::Freed(tensor) => {
                 self.buffers.remove(&entry(tensor));
             }
+            Cause::Kept(variable) => *self.kept.entry(variable).or_default() += 1,
+            Cause::Dropped(variable) => {
+                let times = self.kept.entry(variable).or_default();
+                *times = times.saturating_sub(1);
+            }
             Cause::Persistent | Cause::Scratch => {}
         }
+    }
+
+    /// What is kept of variables as they were, with its bytes.
+    fn of_variables(&self, graph: &Graph) -> impl Iterator<Item = (String, u64)> {
+        self.kept.iter().filter(|&(_, &times)| times > 0).map(|(&variable, &times)| {
+            let (node, bytes) = self.program.changed_variable(variable);
+            (format!("what {} was before its update", graph.name(node)), times * bytes)
+        })
     }
 
     /// The tensors with their bytes, the largest first. What a loop keeps of one is told together.
@@ -76,7 +92,8 @@ impl<'a> Alive<'a> {
 
 impl Recording<'_> {
     /// The largest tensors that are alive when a GPU's memory is at its peak, with their bytes: the largest first, equal ones
-    /// by name. Among them is the scratch memory of the op that runs, if that makes the peak.
+    /// by name. Among them is the scratch memory of the op that runs, if that makes the peak, and what variables were that were changed
+    /// before all had read them.
     ///
     /// Together, and with what is persistent, they are the peak, if memory has no end. In a pool some bytes of a chunk may
     /// lie idle.
@@ -90,6 +107,7 @@ impl Recording<'_> {
         let names = Names::new(graph, self.program());
         let mut tensors: Vec<(String, u64)> =
             alive.largest().into_iter().map(|(tensor, bytes)| (names.tensor(tensor), bytes)).collect();
+        tensors.extend(alive.of_variables(graph));
         if let (Cause::Scratch, Some(op)) = (peak.cause, peak.op) {
             let scratch = self.program().workspace_bytes(op);
             tensors.push((format!("scratch memory of {}", names.entry(op)), scratch));

@@ -35,6 +35,10 @@ pub(super) enum Cause {
     Allocated(u32),
     /// The buffer of a tensor was given back.
     Freed(u32),
+    /// What a variable was keeps memory of its own; the number is the variable's in the program.
+    Kept(u32),
+    /// It does not any more.
+    Dropped(u32),
     /// Scratch memory was taken or given back.
     Scratch,
 }
@@ -102,6 +106,14 @@ impl Observer for Recorder {
 
     fn freed(&mut self, tensor: u32) {
         self.explain_last(Cause::Freed(tensor));
+    }
+
+    fn kept(&mut self, variable: u32) {
+        self.explain_last(Cause::Kept(variable));
+    }
+
+    fn dropped(&mut self, variable: u32) {
+        self.explain_last(Cause::Dropped(variable));
     }
 
     fn compute(&mut self, op: u32, place: Place, start_seconds: f64, end_seconds: f64) {

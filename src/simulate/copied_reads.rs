@@ -16,10 +16,7 @@ const TOUCHING_ROWS: [&str; 4] =
 /// The reads that copy, of the ops that run.
 pub(super) fn copied_reads(graph: &Graph, order: &[NodeId]) -> HashSet<NodeId> {
     let variable = |node: NodeId| graph.data_inputs(node).first().map(|&handle| graph.producer(handle));
-    let touches_rows =
-        |node: &NodeId| TOUCHING_ROWS.iter().any(|name| graph.op(*node).name().starts_with(name));
-    let touched: HashSet<NodeId> =
-        order.iter().copied().filter(touches_rows).flat_map(|node| variables(graph, node)).collect();
+    let touched = touched_variables(graph, order);
     if touched.is_empty() {
         return HashSet::default();
     }
@@ -28,6 +25,13 @@ pub(super) fn copied_reads(graph: &Graph, order: &[NodeId]) -> HashSet<NodeId> {
             && variable(*node).is_some_and(|variable| touched.contains(&variable))
     };
     order.iter().copied().filter(copies).collect()
+}
+
+/// The variables of which the ops that run touch single rows.
+pub(super) fn touched_variables(graph: &Graph, order: &[NodeId]) -> HashSet<NodeId> {
+    let touches_rows =
+        |node: &NodeId| TOUCHING_ROWS.iter().any(|name| graph.op(*node).name().starts_with(name));
+    order.iter().copied().filter(touches_rows).flat_map(|node| variables(graph, node)).collect()
 }
 
 /// The variables that an op is given: an optimizer's has its slots as well.

@@ -33,6 +33,7 @@ mod pool;
 mod program;
 mod runs;
 mod scenario;
+mod updates;
 mod wiring;
 
 pub use accumulations::Accumulation;

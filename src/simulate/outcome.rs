@@ -94,6 +94,10 @@ pub trait Observer {
     fn taken_over(&mut self, _seconds: f64, _tensor: u32, _buffer: u32) {}
     /// The buffer that a tensor got is free again.
     fn freed(&mut self, _tensor: u32) {}
+    /// What a variable was, by its number, keeps memory of its own, since it was changed before all had read it.
+    fn kept(&mut self, _variable: u32) {}
+    /// All have read it.
+    fn dropped(&mut self, _variable: u32) {}
     /// An entry keeps a GPU busy.
     fn compute(&mut self, _op: u32, _gpu: Place, _start_seconds: f64, _end_seconds: f64) {}
     /// An entry keeps the link busy, out or in.

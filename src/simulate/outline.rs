@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
@@ -18,9 +18,11 @@ use super::iterations::{LoopTimes, UnknownIterations, endless_growth};
 use super::late::Late;
 use super::loops::Loops;
 use super::merged::Equals;
-use super::persistent::Persistent;
+use super::persistent::{Persistent, handle_bytes};
+use super::pool::in_chunks;
 use super::program::{Buffer, NONE, buffer};
 use super::runs::Runs;
+use super::updates::Updates;
 use super::wiring::Wiring;
 use super::{Liveness, constants};
 use crate::graph::{Graph, NodeId, TensorId};
@@ -50,6 +52,8 @@ pub struct Outline<'a> {
     pub(super) on_host: OnHost,
     /// The reads of variables that make a tensor of their own.
     copied_reads: HashSet<NodeId>,
+    /// The variables that the step reads and changes in place.
+    updates: Arc<Updates>,
     pub(super) seconds: Vec<f64>,
     pub(super) workspace_bytes: Vec<u64>,
     pub(super) persistent: Vec<Vec<u64>>,
@@ -203,6 +207,9 @@ impl<'a> Outline<'a> {
             accumulators: accumulators(analysis, placement),
             on_host: OnHost::default(),
             copied_reads: copied_reads(graph, &order),
+            updates: Arc::new(Updates::of(graph, placement, &order, |variable| {
+                handle_bytes(graph, variable).map(in_chunks)
+            })),
             seconds: costs.iter().map(|cost| cost.seconds).collect(),
             workspace_bytes: costs.iter().map(|cost| cost.workspace_bytes).collect(),
             order,
@@ -317,6 +324,7 @@ impl<'a> Outline<'a> {
             accumulators: self.accumulators.clone(),
             on_host,
             copied_reads: self.copied_reads.clone(),
+            updates: self.updates.clone(),
             seconds: self.seconds.clone(),
             workspace_bytes: self.workspace_bytes.clone(),
             order: self.order.clone(),
@@ -469,6 +477,17 @@ impl<'a> Outline<'a> {
         let is_absent = |input| self.case.is_absent(graph, input) || self.liveness.is_dead(graph, input);
         let made = || (of_op == Buffer::AnyInput).then(|| largest_made(graph, sizes, node, is_absent))?;
         only_input(graph, node, is_absent).or_else(made).map_or(of_op, Buffer::Input)
+    }
+
+    /// The variables that the step reads and changes in place.
+    pub(super) fn updates(&self) -> &Arc<Updates> {
+        &self.updates
+    }
+
+    /// Each op that reads what a variable of a GPU is, with each op of the step that changes that variable in place. If the second comes first,
+    /// TensorFlow copies the variable.
+    pub fn readers_of_changed(&self) -> Vec<(NodeId, NodeId)> {
+        self.updates.readers(self.analysis.graph, &self.order)
     }
 
     /// What certainly does not run.

@@ -158,7 +158,7 @@ pub(super) fn updates(graph: &Graph, variable: NodeId) -> impl Iterator<Item = N
 }
 
 /// The bytes of a resource variable, which its handle has as attributes.
-fn handle_bytes(graph: &Graph, node: NodeId) -> Option<u64> {
+pub(super) fn handle_bytes(graph: &Graph, node: NodeId) -> Option<u64> {
     let attrs = graph.attrs(node);
     let Some(Attr::Type(dtype)) = attrs.attr("dtype") else { return None };
     let shape = attrs.shape("shape")?;

@@ -9,6 +9,7 @@ use super::accumulations::Pace;
 use super::builder::Builder;
 use super::initial::Initial;
 use super::merged::Merged;
+use super::updates::Updates;
 use crate::dtype::DataType;
 use crate::graph::{Graph, NodeId, Rows, TensorId};
 use crate::ops::{Fact, Flow};
@@ -202,6 +203,8 @@ pub struct Program {
     pub(super) persistent: Vec<Vec<u64>>,
     /// What happens in the pools before a step like this one.
     pub(super) initial: Arc<Initial>,
+    /// The variables that the step reads and changes in place.
+    pub(super) updates: Arc<Updates>,
     /// The entries that do not run because others do that are equal.
     pub(super) merged: Merged,
     /// What stands for the rest of something, in the order of tensors.
@@ -308,6 +311,12 @@ impl Program {
     /// The entries that wait for an entry, in the order in which they become ready.
     pub fn successors(&self, op: u32) -> &[u32] {
         self.successors.row(op as usize)
+    }
+
+    /// The variable with this number among those that the step changes in place, and its bytes.
+    pub fn changed_variable(&self, number: u32) -> (NodeId, u64) {
+        let variable = &self.updates.variables[number as usize];
+        (variable.node, variable.bytes)
     }
 
     /// Where an entry runs; of a copy, where it leads.

@@ -29,6 +29,47 @@ fn with_new_value(update: &str, times: u32) -> String {
     )
 }
 
+/// A step that reads a variable of 16 KiB, changes it, and uses what it has read once more, which waits for the change if it is told to.
+fn with_late_reader(update: &str, waits: bool) -> String {
+    let shape = r#"dim { size: 64 } dim { size: 64 }"#;
+    let shapes = |shape: &str| {
+        format!(r#"attr {{ key: "_output_shapes" value {{ list {{ shape {{ {shape} }} }} }} }}"#)
+    };
+    let float = |key: &str| format!(r#"attr {{ key: "{key}" value {{ type: DT_FLOAT }} }}"#);
+    let (out, t, dtype) = (shapes(shape), float("T"), float("dtype"));
+    let (first, second) = if waits { ("", r#"input: "^update""#) } else { (r#"input: "^late""#, "") };
+    format!(
+        r#"
+        node {{ name: "v" op: "VarHandleOp" {dtype} attr {{ key: "shape" value {{ shape {{ {shape} }} }} }} {} }}
+        node {{ name: "read" op: "ReadVariableOp" input: "v" {dtype} {out} }}
+        node {{ name: "same" op: "Identity" input: "read" {t} {out} }}
+        node {{ name: "new" op: "Mul" input: "read" input: "read" {t} {out} }}
+        node {{ name: "update" op: "{update}" input: "v" input: "new" {first} {dtype} }}
+        node {{ name: "late" op: "MatrixDiagPart" input: "same" {second} {t} {} }}
+        node {{ name: "train" op: "NoOp" input: "^late" input: "^update" }}
+        "#,
+        shapes(""),
+        shapes("dim { size: 64 }")
+    )
+}
+
+/// TensorFlow copies a variable that it changes while a tensor is left that is what was read of it, and drops the copied with that tensor.
+/// What is assigned takes the place of what was there.
+#[test]
+fn variables_are_copied_that_change_before_their_last_reader() {
+    let peak = |update: &str, waits: bool| {
+        with_step(&with_late_reader(update, waits), |outline| {
+            let program = Program::new(outline, &Draft::default());
+            simulate(&program, &machine(Vec::new()), &mut NoObserver).unwrap().gpus[0].peak_bytes
+        })
+    };
+    const VARIABLE: u64 = 16 << 10;
+    const SMALL: u64 = 256;
+    assert_eq!(peak("AssignSubVariableOp", false), 2 * VARIABLE + SMALL);
+    assert_eq!(peak("AssignSubVariableOp", true), 3 * VARIABLE);
+    assert_eq!(peak("AssignVariableOp", true), 2 * VARIABLE);
+}
+
 /// What is assigned to a variable is its memory from then on, and what it had leaves a hole: a tensor that needs all the rest in one piece
 /// has it in one step and not in the next. A sum is formed where the variable is.
 #[test]

@@ -690,6 +690,22 @@ def dropout(step):
 
 
 @odd
+def changed_before_last_reader(step):
+    """TensorFlow copies what it changes while somebody is still to read what it was."""
+    weights = step.state([16 * WIDTH, WIDTH])
+
+    @whole_step
+    def run(x, _):
+        before = weights.read_value()
+        loss = mean_square(before @ x[0, :, None])
+        changed = weights.assign_sub(0.01 * before)
+        with tf.control_dependencies([changed]):
+            return loss + mean_square(before @ x[1, :, None])
+
+    return run
+
+
+@odd
 def prints_and_asserts(step):
     layers = [step.dense() for _ in range(3)]
 

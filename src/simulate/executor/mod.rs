@@ -11,12 +11,13 @@
 //! is launched, and its inputs given up as soon as it is launched, since whoever gets their memory runs behind it on the same engine.
 //! A copy gives its source up when it is done.
 //!
-//! `turns` says what the host does next, `threads` are its threads if it has several, and `room` is where memory is taken and given
-//! back.
+//! `turns` says what the host does next, `threads` are its threads if it has several, `room` is where memory is taken and given back, and
+//! `values` has what variables were before they were changed.
 
 mod room;
 mod threads;
 mod turns;
+mod values;
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -31,6 +32,7 @@ use super::{Machine, Scenario};
 use crate::order::Place;
 use threads::Threads;
 use turns::Task;
+use values::Values;
 
 /// So many steps are gone through before the one that is looked at, where variables move from step to step.
 const STEPS_MOVED: u32 = 4;
@@ -162,6 +164,7 @@ struct Run<'a, O> {
     observer: &'a mut O,
     waits: Vec<u32>,
     buffers: BufferTracker<'a>,
+    values: Values<'a>,
     held: Vec<Held>,
     gpus: Vec<Gpu>,
     /// For each op how far it has come, if it is a copy.
@@ -207,6 +210,7 @@ impl<'a, O: Observer> Run<'a, O> {
             observer,
             waits: program.ops.iter().map(|op| op.waits).collect(),
             buffers: BufferTracker::new(program),
+            values: Values::new(program),
             held: vec![Held::Nowhere; tensors],
             gpus,
             meetings: program.ops.iter().map(|op| Meeting::at_first(op, machine)).collect(),
@@ -258,6 +262,7 @@ impl<'a, O: Observer> Run<'a, O> {
         {
             self.allocate(op, Place::Gpu(gpu), bytes)?;
         }
+        self.copy_changed(op)?;
         let workspace = match entry.from {
             Place::Gpu(gpu) if entry.workspace_bytes > 0 => {
                 Some((gpu, self.allocate(op, Place::Gpu(gpu), entry.workspace_bytes)?))

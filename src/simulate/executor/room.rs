@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::Run;
 use crate::order::Place;
 use crate::simulate::Allocator;
+use crate::simulate::buffers::Sharing;
 use crate::simulate::initial::Moved;
 use crate::simulate::memory::{Held, Memory};
 use crate::simulate::outcome::{Holder, Observer, OutOfMemory, Piece};
@@ -48,7 +49,14 @@ impl<O: Observer> Run<'_, O> {
         while let Some(made) = self.buffers.make(&mut outputs) {
             let tensor = &program.tensors[made.tensor as usize];
             unread |= tensor.uses == 0;
-            let Some(buffer) = made.buffer else { continue };
+            let Some(buffer) = made.buffer else {
+                let passed_on = match program.sharing(op, made.tensor) {
+                    Sharing::PassedOn(input) => Some(input),
+                    _ => None,
+                };
+                self.values.made(op, made.tensor, passed_on, tensor.uses);
+                continue;
+            };
             if made.is_taken_over {
                 self.observer.taken_over(self.host_seconds, made.tensor, buffer);
             }
@@ -65,6 +73,7 @@ impl<O: Observer> Run<'_, O> {
         if let Some(buffer) = self.buffers.give_up(tensor) {
             self.free(buffer);
         }
+        self.give_up_value(tensor);
     }
 
     pub(super) fn free(&mut self, buffer: u32) {

@@ -1,6 +1,6 @@
 //! The form in which Python runs a flat graph.
 
-use tf_lms::flatten::as_run;
+use tf_lms::flatten::{Caller, as_run};
 use tf_lms::ops::OpRegistry;
 use tf_lms::proto::tensorflow::attr_value::Value;
 use tf_lms::proto::tensorflow::{GraphDef, NodeDef};
@@ -8,8 +8,12 @@ use tf_lms::proto::tensorflow::{GraphDef, NodeDef};
 use super::made::{FLOAT, RESOURCE, assign, float, handle, node, read, with};
 
 fn run(nodes: Vec<NodeDef>) -> Vec<NodeDef> {
+    run_for(Caller::Python, nodes)
+}
+
+fn run_for(caller: Caller, nodes: Vec<NodeDef>) -> Vec<NodeDef> {
     let mut graph = GraphDef { node: nodes, ..GraphDef::default() };
-    as_run(&mut graph, OpRegistry::builtin()).unwrap();
+    as_run(&mut graph, OpRegistry::builtin(), caller).unwrap();
     graph.node
 }
 
@@ -49,6 +53,44 @@ fn the_order_of_the_file_does_not_matter() {
         random.shuffle(&mut nodes);
         assert_eq!(run(nodes), listed);
     }
+}
+
+/// An update waits for all reads of its variable, which its gradient needs anyway.
+#[test]
+fn waiting_that_follows_from_other_edges_changes_nothing() {
+    let listed = run(step());
+    let mut nodes = step();
+    let update = nodes.iter_mut().find(|node| node.name == "AssignSub_1").unwrap();
+    update.input.extend(["^u/read", "^w/read", "^matmul"].map(str::to_string));
+    assert_eq!(names(&run(nodes)), names(&listed));
+    // What does not follow does change something.
+    let mut nodes = step();
+    let update = nodes.iter_mut().find(|node| node.name == "AssignSub_1").unwrap();
+    update.input.push("^AssignSub".to_string());
+    assert_ne!(names(&run(nodes)), names(&listed));
+}
+
+/// Python's caller has returns among the stateful ops, by name; where a function calls, they are those of the function, behind all others.
+#[test]
+fn who_calls_decides_where_returns_are() {
+    let nodes = || {
+        vec![
+            float(node("x", "Placeholder", "")),
+            handle("w", &[4, 4]),
+            float(node("for_return", "Relu", "x")),
+            float(node("for_update", "Tanh", "x")),
+            float(node("returns/y", "Identity", "for_return")),
+            assign("zero", "w for_update"),
+            node("train_step", "NoOp", "^returns/y ^zero"),
+        ]
+    };
+    let is_return_first = |caller: Caller| {
+        let listed = run_for(caller, nodes());
+        let place = |name: &str| listed.iter().position(|node| node.name == name).unwrap();
+        place("for_return") < place("for_update")
+    };
+    assert!(is_return_first(Caller::Python));
+    assert!(!is_return_first(Caller::Function));
 }
 
 #[test]
@@ -116,6 +158,6 @@ fn loops_are_listed_whole_and_branches_keep_what_says_which_is_taken() {
 #[test]
 fn what_reads_nothing_that_is_there_is_an_error() {
     let mut graph = GraphDef { node: vec![float(node("y", "Relu", "x"))], ..GraphDef::default() };
-    let refused = as_run(&mut graph, OpRegistry::builtin()).unwrap_err().to_string();
+    let refused = as_run(&mut graph, OpRegistry::builtin(), Caller::Python).unwrap_err().to_string();
     assert!(refused.contains("\"y\" reads \"x\", which is not there"), "{refused}");
 }

@@ -26,7 +26,8 @@ const MOST_VISITS: usize = 400_000_000;
 /// Which ops of a step may hold up which others that did not need them.
 ///
 /// What holds up others runs on a GPU in each step in which they run, so outside of loops and of other branches. An op waits only for what
-/// has no effect, and comes after none, that the op does not come after anyway ([`Analysis::may_wait`]).
+/// has no effect, and comes after none, that the op does not come after anyway ([`Analysis::may_wait`]); and what reads a variable does not
+/// wait for its update, before which TensorFlow would then copy it.
 ///
 /// [`Analysis::may_wait`]: crate::plan::Analysis::may_wait
 ///
@@ -45,6 +46,8 @@ pub(in crate::tune::planned) struct Holds {
     free_before: Vec<Option<Position>>,
     outsiders: Outsiders,
     matters: Table<Position, bool>,
+    /// What reads a variable, with what changes it: the change behind the reader needs no copy of the variable.
+    changes: HashSet<(NodeId, NodeId)>,
 }
 
 /// For each GPU and place the last place up to it with a certain op.
@@ -113,6 +116,7 @@ impl Holds {
                 touches_gpu(course, node) || analysis.graph.flow(node) == Some(Flow::NextIteration)
             }),
             matters,
+            changes: course.outline.readers_of_changed().into_iter().collect(),
         }
     }
 
@@ -141,7 +145,7 @@ impl Holds {
         let Some(other) = course.node_at(place) else { return false };
         let is_free = self.free_before[node.index()].is_none_or(|free| place < free)
             || self.outsiders.all_need(node, other);
-        is_free && course.outline.analysis().may_wait(node, other)
+        is_free && !self.changes.contains(&(node, other)) && course.outline.analysis().may_wait(node, other)
     }
 
     /// The last place up to this one, and not before `first`, whose op may hold up all of these; if there are none, any.
