@@ -121,7 +121,7 @@ class Step:
             called = _Called.with_arguments(flat)
             chosen = next((one for one in several if one.serves(sizes, called)), None)
             if chosen is None:
-                chosen = self._plan(concrete, _largest(sizes, several), flat)
+                chosen = self._plan(concrete, _largest(sizes, several), flat, called)
                 several.append(chosen)
                 self.reports.append(chosen.report)
             return chosen.concrete
@@ -141,8 +141,7 @@ class Step:
             sizes[number, dimension] = max(int(size) for size in known)
         return sizes
 
-    def _plan(self, concrete: Any, sizes: Sizes, given: list[Any]) -> _Planned:
-        called = _Called.with_arguments(given)
+    def _plan(self, concrete: Any, sizes: Sizes, given: list[Any], called: _Called) -> _Planned:
         try:
             if self._options.swap_weights:
                 _check_weights(concrete)

@@ -6,13 +6,22 @@ use tf_lms::simulate::{NoObserver, Program, simulate};
 
 use crate::outlined::with_step;
 
+/// Of the variables, which have 16 KiB.
+const SHAPE: &str = "dim { size: 64 } dim { size: 64 }";
+
+/// What says the shape of what an op makes.
+fn shapes(shape: &str) -> String {
+    format!(r#"attr {{ key: "_output_shapes" value {{ list {{ shape {{ {shape} }} }} }} }}"#)
+}
+
+/// What says that something has floats.
+fn float(key: &str) -> String {
+    format!(r#"attr {{ key: "{key}" value {{ type: DT_FLOAT }} }}"#)
+}
+
 /// A step that gives a variable of 16 KiB a new value by an op, and then needs a tensor of so many times as much.
 fn with_new_value(update: &str, times: u32) -> String {
-    let shape = r#"dim { size: 64 } dim { size: 64 }"#;
-    let shapes = |shape: &str| {
-        format!(r#"attr {{ key: "_output_shapes" value {{ list {{ shape {{ {shape} }} }} }} }}"#)
-    };
-    let float = |key: &str| format!(r#"attr {{ key: "{key}" value {{ type: DT_FLOAT }} }}"#);
+    let shape = SHAPE;
     let (out, t, dtype) = (shapes(shape), float("T"), float("dtype"));
     let large = shapes(&format!("dim {{ size: {times} }} {shape}"));
     format!(
@@ -31,11 +40,7 @@ fn with_new_value(update: &str, times: u32) -> String {
 
 /// A step that reads a variable of 16 KiB, changes it, and uses what it has read once more, which waits for the change if it is told to.
 fn with_late_reader(update: &str, waits: bool) -> String {
-    let shape = r#"dim { size: 64 } dim { size: 64 }"#;
-    let shapes = |shape: &str| {
-        format!(r#"attr {{ key: "_output_shapes" value {{ list {{ shape {{ {shape} }} }} }} }}"#)
-    };
-    let float = |key: &str| format!(r#"attr {{ key: "{key}" value {{ type: DT_FLOAT }} }}"#);
+    let shape = SHAPE;
     let (out, t, dtype) = (shapes(shape), float("T"), float("dtype"));
     let (first, second) = if waits { ("", r#"input: "^update""#) } else { (r#"input: "^late""#, "") };
     format!(
