@@ -14,8 +14,10 @@ mod control_flow;
 mod device;
 pub mod equal;
 mod error;
+mod liveness;
 pub mod reach;
 mod ref_variables;
+mod resource_variables;
 mod rows;
 mod sums;
 
@@ -27,7 +29,9 @@ pub use by_name::ByName;
 pub use control_flow::{Condition, ControlFlow, FrameId, origin};
 pub use device::{Device, DeviceError};
 pub use error::GraphError;
+pub use liveness::{Liveness, truth_value};
 pub use ref_variables::{RefVariable, RefVariables};
+pub use resource_variables::{ResourceVariables, names};
 pub use rows::Rows;
 pub use sums::Sums;
 

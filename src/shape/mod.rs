@@ -9,7 +9,7 @@ mod dimensions;
 mod given;
 mod parameters;
 
-pub use bounds::{Growth, LargestValue, largest_value};
+pub use bounds::{Growth, LargestValue, decided_conditions, largest_value};
 pub use dimensions::{Dimensions, DimensionsError, ParseDimensionsError};
 pub use given::{Declared, GivenShape, GivenShapeError, GivenShapes, ParseShapeError, PlaceholderShapes};
 pub use parameters::learning_parameter_bytes;

@@ -184,7 +184,7 @@ mod tests {
             tensors,
             persistent: vec![Vec::new()],
             initial: Default::default(),
-            updates: Default::default(),
+            changed_variables: Default::default(),
             merged: Default::default(),
             rests: Vec::new(),
             is_host_first: false,

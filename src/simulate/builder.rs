@@ -572,7 +572,7 @@ impl<'a> Builder<'a> {
             successors: rows(&self.edges),
             persistent: self.outline.persistent.clone(),
             initial: initial.clone(),
-            updates: self.outline.updates().clone(),
+            changed_variables: self.outline.changed_variables().clone(),
             tensors: self.tensors,
             ops: self.ops,
             merged: self.merged,

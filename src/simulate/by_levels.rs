@@ -24,10 +24,10 @@
 //! - The branch that Keras's learning phase does not take is left out by what the graph's `Switch` ops pass on.
 //! - What has no known size counts one byte there and nothing here.
 
-use super::Liveness;
-use crate::graph::{Device, DeviceError, FrameId, NodeId, Rows, TensorId};
+use crate::graph::{Device, DeviceError, FrameId, Liveness, NodeId, Rows, TensorId};
 use crate::plan::tflms::{Mode, Parameters, SyncMode};
 use crate::plan::{Analysis, Draft, TensorSwap, TensorUse};
+use crate::shape::decided_conditions;
 
 /// The most memory that a step takes in the model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -85,7 +85,8 @@ impl<'a> LevelModel<'a> {
         let graph = analysis.graph;
         let device_counts: Vec<bool> =
             graph.devices().iter().map(|device| device.gpu().is_some_and(|gpu| wanted(&gpu))).collect();
-        let liveness = Liveness::of(graph, mode == Mode::Training);
+        let decided = decided_conditions(graph, &analysis.shapes);
+        let liveness = Liveness::of(graph, Some(mode == Mode::Training), &decided);
         let flow = &analysis.flow;
         let is_in_loop = |node| flow.frame(node) != FrameId::TOP && flow.output_frame(node) != FrameId::TOP;
         let inactive = |node: NodeId| is_in_loop(node) || liveness.is_dead_op(node);

@@ -8,12 +8,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::Liveness;
 use super::loops::Loops;
 use super::outline::output_bytes;
 use super::pool::in_chunks;
 use super::program::{Buffer, buffer};
-use crate::graph::{FrameId, Graph, NodeId, TensorId};
+use crate::graph::{FrameId, Graph, Liveness, NodeId, TensorId};
 use crate::ops::Flow;
 use crate::order::{Place, Placement};
 use crate::plan::Analysis;
@@ -48,7 +47,7 @@ impl Case {
             let is_chosen = |at: usize| way & (1 << at) == 0;
             let chosen: Vec<(TensorId, bool)> =
                 choices.iter().enumerate().map(|(at, &choice)| (choice, is_chosen(at))).collect();
-            let liveness = (!chosen.is_empty()).then(|| Liveness::with(analysis.graph, true, &chosen));
+            let liveness = (!chosen.is_empty()).then(|| Liveness::of(analysis.graph, Some(true), &chosen));
             Case { chosen, liveness }
         };
         ways.map(case).collect()

@@ -6,36 +6,40 @@
 
 use rustc_hash::FxHashSet as HashSet;
 
-use crate::dtype::DataType;
-use crate::graph::{Graph, NodeId, TensorId};
+use crate::graph::{Graph, NodeId, ResourceVariables};
 
 /// The beginnings of the names of ops that touch rows.
 const TOUCHING_ROWS: [&str; 4] =
     ["ResourceGather", "ResourceScatter", "ResourceSparseApply", "ResourceStridedSliceAssign"];
 
 /// The reads that copy, of the ops that run.
-pub(super) fn copied_reads(graph: &Graph, order: &[NodeId]) -> HashSet<NodeId> {
-    let variable = |node: NodeId| graph.data_inputs(node).first().map(|&handle| graph.producer(handle));
-    let touched = touched_variables(graph, order);
-    if touched.is_empty() {
-        return HashSet::default();
-    }
-    let copies = |node: &NodeId| {
-        graph.op(*node).name() == "ReadVariableOp"
-            && variable(*node).is_some_and(|variable| touched.contains(&variable))
+pub(super) fn copied_reads(
+    graph: &Graph,
+    variables: &ResourceVariables,
+    order: &[NodeId],
+) -> HashSet<NodeId> {
+    let touched = touched_variables(graph, variables, order);
+    let copies = |&node: &NodeId| {
+        let read = read_variable(graph, variables, node);
+        read.is_some_and(|variable| touched.contains(&variable))
     };
-    order.iter().copied().filter(copies).collect()
+    if touched.is_empty() { HashSet::default() } else { order.iter().copied().filter(copies).collect() }
 }
 
-/// The variables of which the ops that run touch single rows.
-pub(super) fn touched_variables(graph: &Graph, order: &[NodeId]) -> HashSet<NodeId> {
+/// The variables of which the ops that run touch single rows: of an optimizer's op its slots as well.
+pub(super) fn touched_variables(
+    graph: &Graph,
+    variables: &ResourceVariables,
+    order: &[NodeId],
+) -> HashSet<NodeId> {
     let touches_rows =
-        |node: &NodeId| TOUCHING_ROWS.iter().any(|name| graph.op(*node).name().starts_with(name));
-    order.iter().copied().filter(touches_rows).flat_map(|node| variables(graph, node)).collect()
+        |node: &&NodeId| TOUCHING_ROWS.iter().any(|name| graph.op(**node).name().starts_with(name));
+    let inputs = order.iter().filter(touches_rows).flat_map(|&node| graph.data_inputs(node));
+    inputs.filter_map(|&handle| variables.variable(handle)).collect()
 }
 
-/// The variables that an op is given: an optimizer's has its slots as well.
-fn variables(graph: &Graph, node: NodeId) -> impl Iterator<Item = NodeId> {
-    let is_handle = |input: &&TensorId| graph.output_type(**input).dtype == DataType::RESOURCE;
-    graph.data_inputs(node).iter().filter(is_handle).map(|&input| graph.producer(input))
+/// The variable whose value an op reads.
+pub(super) fn read_variable(graph: &Graph, variables: &ResourceVariables, node: NodeId) -> Option<NodeId> {
+    let handle = (graph.op(node).name() == "ReadVariableOp").then(|| graph.data_inputs(node).first());
+    variables.variable(*handle.flatten()?)
 }

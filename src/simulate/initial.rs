@@ -14,10 +14,10 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use super::memory::{Held, Memory};
-use super::persistent::{Persistent, Variable, updates};
+use super::persistent::{Persistent, Variable};
 use super::pool::CHUNK_BYTES;
 use super::{Holes, Machine, Observer, OpCost, Outline, Program, simulate};
-use crate::graph::{Graph, NodeId, TensorId};
+use crate::graph::{Graph, NodeId, ResourceVariables, TensorId};
 use crate::ops::Fact;
 use crate::order::{Place, Placement};
 use crate::plan::{Analysis, Draft, movable};
@@ -129,6 +129,7 @@ impl Beginning {
     /// the step's programs.
     pub fn of(
         analysis: &Analysis,
+        variables: &ResourceVariables,
         placement: &Placement,
         persistent: &Persistent,
         entry: impl Fn(NodeId) -> Option<u32>,
@@ -163,7 +164,7 @@ impl Beginning {
                 }
                 continue;
             }
-            let Some(update) = first_update(graph, variable.node, &entry) else { continue };
+            let Some(update) = first_update(variables, variable.node, &entry) else { continue };
             let add_to =
                 |late: &mut TakenLate| late.entry(update).or_insert((variable.gpu, 0)).1 += variable.bytes;
             add_to(&mut late);
@@ -176,7 +177,7 @@ impl Beginning {
                 None => add_to(&mut still_late),
             }
         }
-        let moved = moved(graph, &kept, persistent, &entry);
+        let moved = moved(graph, variables, &kept, persistent, &entry);
         let constants = |mut recorder: Recorder| {
             for &(gpu, bytes) in &persistent.constants {
                 recorder.keep(gpu, bytes);
@@ -199,6 +200,7 @@ impl Beginning {
 /// stays in memory, which then hardly changes where anything lies.
 fn moved(
     graph: &Graph,
+    variables: &ResourceVariables,
     kept: &HashMap<NodeId, Moved>,
     persistent: &Persistent,
     entry: impl Fn(NodeId) -> Option<u32>,
@@ -206,16 +208,15 @@ fn moved(
     let mut moved: HashMap<u32, Moved> = HashMap::default();
     for (&variable, &home) in kept {
         let moves = |&update: &NodeId| graph.op(update).facts().has(Fact::MovesVariable);
-        moved.extend(updates(graph, variable).filter(moves).filter_map(&entry).map(|update| (update, home)));
+        let updates = || variables.writers(variable).iter().copied();
+        moved.extend(updates().filter(moves).filter_map(&entry).map(|update| (update, home)));
         // Sums that are set back to zero have the memory of the zeros until something is added.
         let is_reset = |update: NodeId| {
             let value = graph.data_inputs(update).get(1).map(|&value| graph.producer(value));
             value.is_some_and(|value| value.index() < graph.len() && graph.op(value).name() == "Const")
         };
-        if updates(graph, variable)
-            .any(|update| moves(&update) && entry(update).is_some() && is_reset(update))
-        {
-            let changes = updates(graph, variable).filter(|update| !moves(update)).filter_map(&entry);
+        if updates().any(|update| moves(&update) && entry(update).is_some() && is_reset(update)) {
+            let changes = updates().filter(|update| !moves(update)).filter_map(&entry);
             moved.extend(changes.min().map(|update| (update, Moved { is_taken: true, ..home })));
         }
     }
@@ -225,8 +226,12 @@ fn moved(
 }
 
 /// The first op of a step that writes to a resource variable.
-fn first_update(graph: &Graph, variable: NodeId, entry: impl Fn(NodeId) -> Option<u32>) -> Option<u32> {
-    updates(graph, variable).filter_map(entry).min()
+fn first_update(
+    variables: &ResourceVariables,
+    variable: NodeId,
+    entry: impl Fn(NodeId) -> Option<u32>,
+) -> Option<u32> {
+    variables.writers(variable).iter().copied().filter_map(entry).min()
 }
 
 /// For each variable the first op of the file that assigns to it outside of a step, with what neither is read from a file nor fed.
@@ -390,7 +395,7 @@ mod tests {
         let home = |number| Moved { gpu: 0, number, bytes: CHUNK_BYTES, is_taken: false };
         let kept = HashMap::from_iter([(find("sum"), home(1)), (find("grows"), home(2))]);
         let entry = |node: NodeId| Some(node.index() as u32);
-        let found = moved(&graph, &kept, &Persistent::default(), entry);
+        let found = moved(&graph, &ResourceVariables::of(&graph), &kept, &Persistent::default(), entry);
         let mut found: Vec<(u32, u32, bool)> =
             found.into_iter().map(|(op, moved)| (op, moved.number, moved.is_taken)).collect();
         found.sort_unstable();

@@ -5,14 +5,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::graph::{FrameId, Graph, NodeId, TensorId};
+use crate::graph::{FrameId, Graph, NodeId, TensorId, truth_value};
 use crate::ops::Flow;
 use crate::plan::Analysis;
 use crate::shape::{Growth, largest_value};
 
 use super::exchanges::is_off_for_good;
 use super::holders::{Holders, inputs_of, keeps, op_of};
-use super::liveness::constant;
 
 /// A loop never runs more often: products of such numbers and sizes stay within 64 bits.
 const MOST_TIMES: u64 = 1 << 24;
@@ -261,7 +260,7 @@ impl Frames {
     ) -> Option<u64> {
         let graph = analysis.graph;
         let never = graph.producer(body(graph, side));
-        if op_of(graph, never)? != "Const" || constant(graph, never) != Some(false) {
+        if op_of(graph, never)? != "Const" || truth_value(graph, never) != Some(false) {
             return None;
         }
         let begun = graph.control_inputs(never).iter().flat_map(|&start| inputs_of(graph, start)).copied();

@@ -10,6 +10,8 @@ use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use super::accumulations::{Accumulation, OnHost, Pace, accumulations};
 use super::carried::Carried;
 use super::cases::{Case, largest_made, only_input};
+use super::changed_variables::ChangedVariables;
+use super::constants;
 use super::copied_reads::copied_reads;
 use super::free_loops::{FreeLoop, free_loops, times_at_once};
 use super::holders::root;
@@ -22,13 +24,12 @@ use super::persistent::{Persistent, handle_bytes};
 use super::pool::in_chunks;
 use super::program::{Buffer, NONE, buffer};
 use super::runs::Runs;
-use super::updates::Updates;
 use super::wiring::Wiring;
-use super::{Liveness, constants};
-use crate::graph::{Graph, NodeId, TensorId};
+use crate::graph::{Graph, Liveness, NodeId, ResourceVariables, TensorId};
 use crate::ops::{Fact, Flow};
 use crate::order::{Place, Placement};
 use crate::plan::{Accumulator, Analysis, Draft, Traffic, Weight, accumulators, weights};
+use crate::shape::decided_conditions;
 
 /// What a step of a graph runs, whatever a plan adds: to be made once for many plans.
 #[derive(Debug)]
@@ -50,10 +51,11 @@ pub struct Outline<'a> {
     accumulators: Vec<Accumulator>,
     /// Those that are there.
     pub(super) on_host: OnHost,
+    resources: Arc<ResourceVariables>,
     /// The reads of variables that make a tensor of their own.
     copied_reads: HashSet<NodeId>,
     /// The variables that the step reads and changes in place.
-    updates: Arc<Updates>,
+    changed_variables: Arc<ChangedVariables>,
     pub(super) seconds: Vec<f64>,
     pub(super) workspace_bytes: Vec<u64>,
     pub(super) persistent: Vec<Vec<u64>>,
@@ -163,7 +165,7 @@ impl<'a> Outline<'a> {
         kind: Kind,
     ) -> Result<Outline<'a>, Unpredictable> {
         let graph = analysis.graph;
-        let liveness = Liveness::of(graph, true);
+        let liveness = Liveness::of(graph, Some(true), &decided_conditions(graph, &analysis.shapes));
         let constant = constants::constant_ops(analysis, placement);
         let runs = |node: NodeId| {
             analysis.step.contains(node) && !liveness.is_dead_op(node) && !constant[node.index()]
@@ -187,6 +189,7 @@ impl<'a> Outline<'a> {
             OpCost { seconds: once.seconds * loops.times(node) as f64, ..once }
         });
         let costs: Vec<OpCost> = costs.collect();
+        let resources = ResourceVariables::of(graph);
         let mut outline = Outline {
             analysis,
             placement: Cow::Borrowed(placement),
@@ -206,10 +209,15 @@ impl<'a> Outline<'a> {
             loops,
             accumulators: accumulators(analysis, placement),
             on_host: OnHost::default(),
-            copied_reads: copied_reads(graph, &order),
-            updates: Arc::new(Updates::of(graph, placement, &order, |variable| {
-                handle_bytes(graph, variable).map(in_chunks)
-            })),
+            copied_reads: copied_reads(graph, &resources, &order),
+            changed_variables: Arc::new(ChangedVariables::of(
+                graph,
+                &resources,
+                placement,
+                &order,
+                |variable| handle_bytes(graph, variable).map(in_chunks),
+            )),
+            resources: Arc::new(resources),
             seconds: costs.iter().map(|cost| cost.seconds).collect(),
             workspace_bytes: costs.iter().map(|cost| cost.workspace_bytes).collect(),
             order,
@@ -276,11 +284,11 @@ impl<'a> Outline<'a> {
             let is_in_turn = kind == Kind::Step && self.analysis.step.runs_in_turn(node);
             runs(node) || is_in_turn && !self.constant[node.index()]
         };
-        let persistent =
-            Persistent::of(self.analysis, &self.placement, &self.constant, runs, keeps_constants);
+        let Outline { analysis, resources, placement, constant, .. } = &*self;
+        let persistent = Persistent::of(analysis, resources, placement, constant, runs, keeps_constants);
         let beginning = match kind {
             Kind::Step => {
-                Beginning::of(self.analysis, &self.placement, &persistent, |node| self.number(node))
+                Beginning::of(analysis, resources, placement, &persistent, |node| self.number(node))
             }
             Kind::Initializer => Beginning::default(),
         };
@@ -323,8 +331,9 @@ impl<'a> Outline<'a> {
             loops: of_loops.unwrap_or_else(|_| self.loops.clone()),
             accumulators: self.accumulators.clone(),
             on_host,
+            resources: self.resources.clone(),
             copied_reads: self.copied_reads.clone(),
-            updates: self.updates.clone(),
+            changed_variables: self.changed_variables.clone(),
             seconds: self.seconds.clone(),
             workspace_bytes: self.workspace_bytes.clone(),
             order: self.order.clone(),
@@ -396,6 +405,11 @@ impl<'a> Outline<'a> {
     /// The accumulators of loops that GPUs keep and that can be on the host, with what that frees.
     pub fn accumulations(&self) -> Vec<Accumulation> {
         accumulations(self.analysis, &self.loops, &self.accumulators)
+    }
+
+    /// Whether a stack or list has a tensor as long as its readers may take it off: then the memory is taken whatever becomes of other readers.
+    pub fn is_in_list(&self, tensor: TensorId) -> bool {
+        self.loops.holders().contains_key(&tensor)
     }
 
     /// The tensor that a loop's body makes and of which another one is the buffer, in this iteration or the next.
@@ -480,14 +494,14 @@ impl<'a> Outline<'a> {
     }
 
     /// The variables that the step reads and changes in place.
-    pub(super) fn updates(&self) -> &Arc<Updates> {
-        &self.updates
+    pub(super) fn changed_variables(&self) -> &Arc<ChangedVariables> {
+        &self.changed_variables
     }
 
     /// Each op that reads what a variable of a GPU is, with each op of the step that changes that variable in place. If the second comes first,
     /// TensorFlow copies the variable.
     pub fn readers_of_changed(&self) -> Vec<(NodeId, NodeId)> {
-        self.updates.readers(self.analysis.graph, &self.order)
+        self.changed_variables.readers(self.analysis.graph, &self.order)
     }
 
     /// What certainly does not run.

@@ -6,8 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::constants::LARGEST_FOLDED_BYTES;
 use super::pool::in_chunks;
 use crate::graph::equal::{Classes, Likeness};
-use crate::graph::{FrameId, Graph, NodeId, TensorId};
-use crate::ops::Fact;
+use crate::graph::{FrameId, Graph, NodeId, ResourceVariables, TensorId};
 use crate::ops::{Attr, AttrLookup};
 use crate::order::{Place, Placement};
 use crate::plan::Analysis;
@@ -38,6 +37,7 @@ impl Persistent {
     /// Finds them. `runs` says which ops a step runs, and `keeps_constants` whose constants stay.
     pub fn of(
         analysis: &Analysis,
+        variables: &ResourceVariables,
         placement: &Placement,
         constant: &[bool],
         runs: impl Fn(NodeId) -> bool,
@@ -89,9 +89,9 @@ impl Persistent {
             variable.is_shared = shared.contains(&variable.node);
         }
         // What is never updated keeps to the constant's memory.
-        persistent
-            .variables
-            .retain(|variable| !variable.is_shared || updates(graph, variable.node).any(&runs));
+        persistent.variables.retain(|variable| {
+            !variable.is_shared || variables.writers(variable.node).iter().any(|&writer| runs(writer))
+        });
         // Constants are kept where they are read.
         let mut read: Vec<(u16, BTreeMap<TensorId, u64>)> = Vec::new();
         let mut places: HashMap<(u16, Fingerprint), usize> = HashMap::new();
@@ -131,30 +131,6 @@ impl Persistent {
         }
         sizes
     }
-}
-
-/// The ops that write to a resource variable, also in branches and loops, where they get its handle from what leads there.
-pub(super) fn updates(graph: &Graph, variable: NodeId) -> impl Iterator<Item = NodeId> {
-    let mut open = vec![variable];
-    let mut seen: HashSet<NodeId> = HashSet::new();
-    let mut writers = Vec::new();
-    while let Some(holder) = open.pop() {
-        for handle in graph.outputs(holder) {
-            for reader in graph.uses(handle) {
-                let facts = graph.op(reader.node).facts();
-                if !seen.insert(reader.node) {
-                    continue;
-                }
-                if facts.has(Fact::WritesResource) {
-                    writers.push(reader.node);
-                } else if facts.passes_on(0).is_some() {
-                    open.push(reader.node);
-                }
-            }
-        }
-    }
-    writers.sort_unstable();
-    writers.into_iter()
 }
 
 /// The bytes of a resource variable, which its handle has as attributes.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::Outline;
 use super::accumulations::Pace;
 use super::builder::Builder;
+use super::changed_variables::ChangedVariables;
 use super::initial::Initial;
 use super::merged::Merged;
-use super::updates::Updates;
 use crate::dtype::DataType;
 use crate::graph::{Graph, NodeId, Rows, TensorId};
 use crate::ops::{Fact, Flow};
@@ -204,7 +204,7 @@ pub struct Program {
     /// What happens in the pools before a step like this one.
     pub(super) initial: Arc<Initial>,
     /// The variables that the step reads and changes in place.
-    pub(super) updates: Arc<Updates>,
+    pub(super) changed_variables: Arc<ChangedVariables>,
     /// The entries that do not run because others do that are equal.
     pub(super) merged: Merged,
     /// What stands for the rest of something, in the order of tensors.
@@ -315,7 +315,7 @@ impl Program {
 
     /// The variable with this number among those that the step changes in place, and its bytes.
     pub fn changed_variable(&self, number: u32) -> (NodeId, u64) {
-        let variable = &self.updates.variables[number as usize];
+        let variable = &self.changed_variables.variables[number as usize];
         (variable.node, variable.bytes)
     }
 

@@ -88,3 +88,69 @@ fn variables_move_where_they_are_assigned_to() {
     assert!(fits("AssignAddVariableOp", 9) && !fits("AssignAddVariableOp", 10));
     assert!(fits("AssignVariableOp", 8) && !fits("AssignVariableOp", 9));
 }
+
+/// A step that reads a variable of 16 KiB as a whole, and looks up a row of it, by the variable's own handle or by one that was handed on.
+fn with_lookup(handle: &str) -> String {
+    let shape = SHAPE;
+    let (out, t, dtype, resource) =
+        (shapes(shape), float("T"), float("dtype"), r#"attr { key: "T" value { type: DT_RESOURCE } }"#);
+    let row = shapes("dim { size: 64 }");
+    format!(
+        r#"
+        node {{ name: "v" op: "VarHandleOp" {dtype} attr {{ key: "shape" value {{ shape {{ {shape} }} }} }} {scalar} }}
+        node {{ name: "same" op: "Identity" input: "v" {resource} {scalar} }}
+        node {{ name: "p" op: "Placeholder" attr {{ key: "dtype" value {{ type: DT_BOOL }} }} {scalar} }}
+        node {{ name: "within" op: "Switch" input: "v" input: "p" {resource} }}
+        node {{ name: "deeper" op: "Identity" input: "within:1" {resource} {scalar} }}
+        node {{ name: "number" op: "Placeholder" attr {{ key: "dtype" value {{ type: DT_INT32 }} }} {scalar} }}
+        node {{
+          name: "lookup" op: "ResourceGather" input: "{handle}" input: "number" {dtype} {row}
+          attr {{ key: "Tindices" value {{ type: DT_INT32 }} }}
+        }}
+        node {{ name: "read" op: "ReadVariableOp" input: "v" {dtype} {out} }}
+        node {{ name: "used" op: "MatrixDiagPart" input: "read" {t} {row} }}
+        node {{ name: "train" op: "NoOp" input: "^used" input: "^lookup" }}
+        "#,
+        scalar = shapes("")
+    )
+}
+
+/// A variable whose rows are touched is copied when it is read, also where the row is asked for within a branch, by a handle that leads there.
+#[test]
+fn reads_are_copied_of_what_rows_are_touched_of_by_any_name() {
+    for handle in ["v", "same", "within:1", "deeper"] {
+        let peak = with_step(&with_lookup(handle), |outline| {
+            let program = Program::new(outline, &Draft::default());
+            simulate(&program, &machine(Vec::new()), &mut NoObserver).unwrap().gpus[0].peak_bytes
+        });
+        assert!(peak >= 2 * (16 << 10), "{handle}: {peak}");
+    }
+}
+
+/// A loop that carries the handle of a variable around, and changes it in each iteration.
+const CARRIED: &str = r#"
+    node { name: "v" op: "VarHandleOp" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "shape" value { shape { dim { size: 1024 } } } } }
+    node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "_output_shapes" value { list { shape { dim { size: 1024 } } } } } }
+    node { name: "p" op: "Placeholder" attr { key: "dtype" value { type: DT_BOOL } } }
+    node { name: "enter" op: "Enter" input: "v" attr { key: "T" value { type: DT_RESOURCE } } attr { key: "frame_name" value { s: "loop" } } }
+    node { name: "merge" op: "Merge" input: "next" input: "enter" attr { key: "T" value { type: DT_RESOURCE } } attr { key: "N" value { i: 2 } } }
+    node { name: "go" op: "Enter" input: "p" attr { key: "T" value { type: DT_BOOL } } attr { key: "frame_name" value { s: "loop" } } attr { key: "is_constant" value { b: true } } }
+    node { name: "by" op: "Enter" input: "x" attr { key: "T" value { type: DT_FLOAT } } attr { key: "frame_name" value { s: "loop" } } attr { key: "is_constant" value { b: true } } }
+    node { name: "on" op: "LoopCond" input: "go" }
+    node { name: "switch" op: "Switch" input: "merge" input: "on" attr { key: "T" value { type: DT_RESOURCE } } }
+    node { name: "read" op: "ReadVariableOp" input: "switch:1" attr { key: "dtype" value { type: DT_FLOAT } } }
+    node { name: "add" op: "AssignAddVariableOp" input: "switch:1" input: "by" input: "^read" attr { key: "dtype" value { type: DT_FLOAT } } }
+    node { name: "next" op: "NextIteration" input: "switch:1" input: "^add" attr { key: "T" value { type: DT_RESOURCE } } }
+    node { name: "exit" op: "Exit" input: "switch" attr { key: "T" value { type: DT_RESOURCE } } }
+    node { name: "train" op: "NoOp" input: "^exit" }
+"#;
+
+/// What comes back to where it began is not followed for ever.
+#[test]
+fn a_handle_may_go_round_a_loop() {
+    let peak = with_step(CARRIED, |outline| {
+        let program = Program::new(outline, &Draft::default());
+        simulate(&program, &machine(Vec::new()), &mut NoObserver).unwrap().gpus[0].peak_bytes
+    });
+    assert!(peak >= 4 << 10, "{peak}");
+}

@@ -826,6 +826,39 @@ def loop_with_break(step):
 
 
 @odd
+def decided_by_shapes(step):
+    """AutoGraph makes a branch of what is the same in each step, and the order of a transposition is computed in it."""
+    layers = [step.dense() for _ in range(2)]
+
+    def run(x, _):
+        parts = tf.reshape(layers[0](x), [4, -1, WIDTH])
+        axis = tf.rank(parts) - 2
+        if axis != tf.rank(parts) - 1:
+            order = tf.roll(tf.range(tf.rank(parts)), tf.rank(parts) - 1 - axis, axis=0)
+            parts = tf.tanh(tf.transpose(parts, order))
+        else:
+            parts = tf.tile(parts, [9, 1, 1])
+        return mean_square(layers[1](tf.reshape(parts, [-1, WIDTH])))
+
+    return run
+
+
+@odd
+def array_by_hand(step):
+    """Python's own loop fills a `TensorArray`, whose list keeps what is in it."""
+    layers = [step.dense() for _ in range(TIMES)]
+
+    def run(x, _):
+        array = tf.TensorArray(tf.float32, TIMES)
+        for time, layer in enumerate(layers):
+            x = layer(x)
+            array = array.write(time, x)
+        return mean_square(array.stack())
+
+    return run
+
+
+@odd
 def idle_variables(step):
     """Variables that the file has and the step does not touch."""
     layers = [step.dense() for _ in range(2)]

@@ -6,6 +6,7 @@
 //! open has no bound.
 
 mod arrays;
+mod conditions;
 mod entries;
 mod growth;
 mod images;
@@ -18,15 +19,17 @@ mod rules;
 mod slices;
 mod values;
 
-use std::collections::HashMap;
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
 
 use arrays::Arrays;
+pub use conditions::decided_conditions;
 use entries::Entries;
 pub use growth::Growth;
 use values::Values;
 
 use super::Shapes;
-use crate::graph::{Graph, NodeId, TensorId};
+use crate::graph::{Graph, Liveness, NodeId, TensorId};
 use crate::ops::{Attr, AttrLookup, Fact};
 
 /// Dimensions none of which is exceeded.
@@ -59,7 +62,8 @@ pub(super) fn upper_bounds(
     shapes: &Shapes,
     growths: &[Growth],
 ) -> HashMap<TensorId, Box<[i64]>> {
-    let mut bounds = Bounds::new(graph, shapes);
+    let liveness = conditions::living(graph, &decided_conditions(graph, shapes));
+    let mut bounds = Bounds { liveness, ..Bounds::new(graph, shapes) };
     bounds.find_all();
     if !growths.is_empty() {
         // What a loop adds is known by now, and so how long it gets, from which more may follow.
@@ -86,13 +90,29 @@ struct Bounds<'a> {
     values: Values,
     entries: Entries,
     arrays: Arrays,
+    /// Of those that were found the tensors that are as large as their bounds.
+    exact: HashSet<TensorId>,
+    /// Whether what was asked for since this was set is known, and not only bounded.
+    is_exact: Cell<bool>,
+    /// What certainly does not run, where conditions are decided.
+    liveness: Option<Liveness>,
 }
 
 impl<'a> Bounds<'a> {
     /// Nothing is found yet.
     fn new(graph: &'a Graph<'a>, shapes: &'a Shapes) -> Bounds<'a> {
         let (values, entries) = (Values::default(), Entries::default());
-        Bounds { graph, shapes, found: HashMap::new(), values, entries, arrays: Arrays::default() }
+        Bounds {
+            graph,
+            shapes,
+            found: HashMap::new(),
+            values,
+            entries,
+            arrays: Arrays::default(),
+            exact: HashSet::new(),
+            is_exact: Cell::new(true),
+            liveness: None,
+        }
     }
 
     /// Bounds all that is open, in an order in which inputs come first.
@@ -112,6 +132,7 @@ impl<'a> Bounds<'a> {
 
     /// Dimensions that an output does not exceed: by its op's rule, and where the shape is known, by that.
     fn of_output(&mut self, node: NodeId, tensor: TensorId) -> Option<Most> {
+        self.is_exact.set(rules::are_exact(self.graph.op(node)));
         let ruled = rules::at_most(self, node, self.graph.output_index(tensor));
         let known = self.shapes.get(tensor).map(<[i64]>::to_vec);
         let most = match (ruled, known) {
@@ -124,7 +145,11 @@ impl<'a> Bounds<'a> {
             (None, None) => return None,
         };
         // What is beyond all sizes is no bound.
-        most.iter().all(|&size| (0..1 << 48).contains(&size)).then_some(most)
+        let most = most.iter().all(|&size| (0..1 << 48).contains(&size)).then_some(most)?;
+        if self.is_exact.get() {
+            self.exact.insert(tensor);
+        }
+        Some(most)
     }
 
     /// The shape of what hands its first input on in another one, where all of that but one dimension is known.
@@ -147,10 +172,16 @@ impl<'a> Bounds<'a> {
     /// Dimensions that a tensor does not exceed.
     fn most(&self, tensor: TensorId) -> Option<Most> {
         let shape = self.shapes.get(tensor);
-        match is_full(shape) {
+        let most = match is_full(shape) {
             true => shape.map(<[i64]>::to_vec),
             false => self.found.get(&tensor).map(|most| most.to_vec()),
+        };
+        // Rules bound what comes of nothing by what comes of one.
+        let is_something = || most.as_ref().is_some_and(|most| !most.contains(&0));
+        if !(is_full(shape) || self.exact.contains(&tensor)) || !is_something() {
+            self.is_exact.set(false);
         }
+        most
     }
 
     /// The same of an input.
@@ -163,10 +194,19 @@ impl<'a> Bounds<'a> {
         self.graph.data_inputs(node).iter().map(|&tensor| self.most(tensor)).collect()
     }
 
+    /// Whether certainly nobody makes a tensor.
+    fn is_dead(&self, tensor: TensorId) -> bool {
+        self.liveness.as_ref().is_some_and(|liveness| liveness.is_dead(self.graph, tensor))
+    }
+
     /// The integers of an input, each of which is not exceeded.
     fn values(&mut self, node: NodeId, slot: usize) -> Option<Vec<values::Value>> {
         let tensor = *self.graph.data_inputs(node).get(slot)?;
-        values::of(self, tensor)
+        let values = values::of(self, tensor);
+        if values.as_ref().is_none_or(|values| values.iter().any(|value| value.exact().is_none())) {
+            self.is_exact.set(false);
+        }
+        values
     }
 
     /// These, each as what it is at most.

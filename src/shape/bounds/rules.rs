@@ -9,9 +9,48 @@ use super::{
     slices, values,
 };
 use crate::graph::NodeId;
-use crate::ops::{Attr, AttrLookup, ShapeRule};
+use crate::ops::{Attr, AttrLookup, Fact, OpInfo, ShapeRule};
 use crate::proto::tensorflow::AttrValue;
 use crate::proto::tensorflow::attr_value::Value as AttrKind;
+
+/// Whether the rule of an op says how large an output is, and not only what it does not exceed, where that is known of what it reads.
+pub(super) fn are_exact(op: &OpInfo) -> bool {
+    let has_exact_facts = matches!(
+        op.facts().shape(),
+        Some(
+            ShapeRule::LikeFirst
+                | ShapeRule::LikeInput(_)
+                | ShapeRule::Broadcast
+                | ShapeRule::Reduction
+                | ShapeRule::Given(_)
+        )
+    );
+    let name = op.name();
+    has_exact_facts
+        || op.facts().has(Fact::Reshapes)
+        || matches!(
+            name,
+            "BatchMatMul"
+                | "BatchMatMulV2"
+                | "BatchMatMulV3"
+                | "ConcatV2"
+                | "ConjugateTranspose"
+                | "ExpandDims"
+                | "GatherV2"
+                | "MatMul"
+                | "Merge"
+                | "Pack"
+                | "Pad"
+                | "PadV2"
+                | "Reshape"
+                | "Squeeze"
+                | "Switch"
+                | "Tile"
+                | "Transpose"
+                | "Unpack"
+                | "UnsortedSegmentSum"
+        )
+}
 
 /// Dimensions that an output does not exceed, if those of the inputs are bounded and the op has a rule.
 pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<Most> {
@@ -285,12 +324,19 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<
     }
 }
 
-/// Whichever branch was taken. What a loop brings back is not known here.
+/// Whichever branch was taken, of those that may be. What a loop brings back is not known here.
 fn merged(bounds: &Bounds, node: NodeId, output: u32) -> Option<Most> {
     let graph = bounds.graph;
     let inputs = graph.data_inputs(node);
     let turns = inputs.iter().any(|&input| graph.is_back_edge(graph.producer(input), node));
-    (output == 0 && !turns).then(|| largest(&bounds.inputs(node)?))?
+    if output > 0 || turns {
+        return None;
+    }
+    let alive = inputs.iter().filter(|&&input| !bounds.is_dead(input));
+    if alive.clone().count() > 1 {
+        bounds.is_exact.set(false);
+    }
+    largest(&alive.map(|&input| bounds.most(input)).collect::<Option<Vec<Most>>>()?)
 }
 
 /// A row for each place up to the largest that is named, as long as those of the data.
@@ -317,6 +363,7 @@ fn reduced(bounds: &mut Bounds, node: NodeId) -> Option<Most> {
     let keeps = bounds.flag(node, "keep_dims");
     let Some(axes) = bounds.exact_values(node, 1) else {
         // Along whichever axis: all that is known is how many dimensions are left.
+        bounds.is_exact.set(false);
         let left = bounds.shapes.rank(bounds.graph.outputs(node).next()?);
         let left = left.or_else(|| most.len().checked_sub(bounds.length(node, 1)?));
         // What a dimension becomes that is kept is one, also where there was nothing.
@@ -359,8 +406,12 @@ fn gathered(bounds: &mut Bounds, node: NodeId) -> Option<Most> {
 }
 
 fn reshaped(bounds: &mut Bounds, node: NodeId) -> Option<Most> {
-    let elements = product(&bounds.input(node, 0)?)?;
     let wanted = bounds.values(node, 1)?;
+    let given: Option<Most> = wanted.iter().map(|value| value.exact().filter(|&size| size >= 0)).collect();
+    if given.is_some() {
+        return given;
+    }
+    let elements = product(&bounds.input(node, 0)?)?;
     let is_open = |value: &values::Value| value.exact() == Some(-1);
     // Of the others, those that are only bounded may be as small as one.
     let known = wanted.iter().filter(|value| !is_open(value)).filter_map(|value| value.exact());

@@ -114,6 +114,14 @@ fn made_by(bounds: &mut Bounds, node: NodeId, tensor: TensorId) -> Option<Vec<Va
         {
             bounds.values(node, 0)
         }
+        // The only branch that is taken gives it out.
+        "Merge"
+            if output == 0 && bounds.graph.data_inputs(node).iter().any(|&input| bounds.is_dead(input)) =>
+        {
+            let mut alive = bounds.graph.data_inputs(node).iter().filter(|&&input| !bounds.is_dead(input));
+            let (&taken, None) = (alive.next()?, alive.next()) else { return None };
+            of(bounds, taken)
+        }
         // What a loop carries around as it is has the value that it began with.
         "Merge" if output == 0 && is_carried_unchanged(bounds.graph, node) => {
             let first = *bounds.graph.data_inputs(node).first()?;
@@ -181,6 +189,10 @@ fn made_by(bounds: &mut Bounds, node: NodeId, tensor: TensorId) -> Option<Vec<Va
             let is_size = one.is_exact && other.is_exact && at_most >= 0;
             Some(Value { is_size, ..Value::made_of(one, other, at_most) })
         }),
+        "Neg" => {
+            let numbers = bounds.exact_values(node, 0)?;
+            numbers.into_iter().map(|number| Some(Value::is(number.checked_neg()?))).collect()
+        }
         "Mul" => pairs(bounds, node, times),
         "Maximum" => pairs(bounds, node, |one, other| {
             let is_size = one.is_size || other.is_size;
@@ -191,12 +203,26 @@ fn made_by(bounds: &mut Bounds, node: NodeId, tensor: TensorId) -> Option<Vec<Va
             let by = other.exact().filter(|&by| by > 0)?;
             Some(Value { at_most: one.at_most.div_euclid(by), ..one })
         }),
+        "FloorMod" => pairs(bounds, node, |one, other| {
+            let by = other.exact().filter(|&by| by > 0)?;
+            let rest = one.exact().map(|number| number.rem_euclid(by));
+            // Of an unknown number it is less than what that is divided by.
+            let at_most = rest.unwrap_or(by - 1);
+            Some(Value { at_most, is_exact: rest.is_some(), is_size: true })
+        }),
         "Prod" => one(bounds.values(node, 0)?.into_iter().try_fold(Value::is(1), times)?),
         "Max" => {
             let values = bounds.values(node, 0)?;
             let at_most = values.iter().map(|value| value.at_most).max()?;
             let is_exact = values.iter().all(|value| value.is_exact);
             one(Value { at_most, is_exact, is_size: values.iter().any(|value| value.is_size) })
+        }
+        "Min" => {
+            let values = bounds.values(node, 0)?;
+            let at_most = values.iter().map(|value| value.at_most).min()?;
+            let is_exact = values.iter().all(|value| value.is_exact);
+            let is_size = values.iter().all(|value| value.is_size);
+            one(Value { at_most, is_exact, is_size })
         }
         "Range" => {
             let [start, limit, delta] = [0, 1, 2].map(|slot| bounds.exact_values(node, slot));
@@ -205,6 +231,16 @@ fn made_by(bounds: &mut Bounds, node: NodeId, tensor: TensorId) -> Option<Vec<Va
             (0.0..=LONGEST as f64)
                 .contains(&count)
                 .then(|| (0..count as i64).map(|i| Value::is(start + i * delta)).collect())
+        }
+        // Of vectors, in which an order of dimensions is turned.
+        "Roll" => {
+            let mut values = bounds.values(node, 0)?;
+            let (shift, axis) = (bounds.exact_values(node, 1)?, bounds.exact_values(node, 2)?);
+            let (&[shift], &[0 | -1]) = (&*shift, &*axis) else { return None };
+            let rank = bounds.shapes.rank(*bounds.graph.data_inputs(node).first()?)?;
+            let shift = shift.rem_euclid(values.len().max(1) as i64) as usize;
+            values.rotate_right(shift);
+            (rank == 1).then_some(values)
         }
         "InvertPermutation" => {
             let order = bounds.exact_values(node, 0)?;
@@ -280,7 +316,9 @@ fn shape(bounds: &Bounds, node: NodeId, slot: usize) -> Option<Vec<Value>> {
         return Some(known.iter().map(|&size| Value::is(size)).collect());
     }
     let most = bounds.most(tensor)?;
-    let exact = |place: usize| known.and_then(|known| known.get(place)).is_some_and(|&size| size >= 0);
+    let is_exact = bounds.exact.contains(&tensor);
+    let exact =
+        |place: usize| is_exact || known.and_then(|known| known.get(place)).is_some_and(|&size| size >= 0);
     let value = |(place, at_most)| Value { at_most, is_exact: exact(place), is_size: true };
     Some(most.into_iter().enumerate().map(value).collect())
 }

@@ -2,10 +2,10 @@
 
 use super::Run;
 use crate::order::Place;
+use crate::simulate::changed_variables::ChangedVariables;
 use crate::simulate::memory::Held;
 use crate::simulate::outcome::{Observer, OutOfMemory};
 use crate::simulate::program::{NONE, Program};
-use crate::simulate::updates::Updates;
 
 /// What a variable is until it is changed.
 struct Value {
@@ -18,7 +18,7 @@ struct Value {
 
 /// The values of all variables that a step changes in place.
 pub(super) struct Values<'a> {
-    updates: &'a Updates,
+    changed: &'a ChangedVariables,
     all: Vec<Value>,
     /// For each variable what it is now.
     current: Vec<u32>,
@@ -29,11 +29,11 @@ pub(super) struct Values<'a> {
 impl<'a> Values<'a> {
     /// The step has not begun.
     pub fn new(program: &'a Program) -> Values<'a> {
-        let updates = &*program.updates;
-        let variables = 0..updates.variables.len() as u32;
+        let changed = &*program.changed_variables;
+        let variables = 0..changed.variables.len() as u32;
         let all = variables.clone().map(|variable| Value { variable, readers: 0, kept: Held::Nowhere });
         let tensors = if variables.is_empty() { 0 } else { program.tensors.len() };
-        Values { updates, all: all.collect(), current: variables.collect(), of_tensor: vec![NONE; tensors] }
+        Values { changed, all: all.collect(), current: variables.collect(), of_tensor: vec![NONE; tensors] }
     }
 
     /// A tensor was made that has no memory of its own: it may be what a variable is, or another name of that.
@@ -41,7 +41,7 @@ impl<'a> Values<'a> {
         if self.of_tensor.is_empty() {
             return;
         }
-        let value = match (self.updates.read_by(op), passed_on) {
+        let value = match (self.changed.read_by(op), passed_on) {
             (Some(variable), _) => self.current[variable as usize],
             (None, Some(input)) => self.of_tensor[input as usize],
             (None, None) => NONE,
@@ -56,9 +56,9 @@ impl<'a> Values<'a> {
 impl<O: Observer> Run<'_, O> {
     /// Copies the variables that an op changes in place while others are still to read what they were.
     pub(super) fn copy_changed(&mut self, op: u32) -> Result<(), OutOfMemory> {
-        let updates = self.values.updates;
-        for &variable in updates.changed_by(op) {
-            let changed = updates.variables[variable as usize];
+        let all = self.values.changed;
+        for &variable in all.changed_by(op) {
+            let changed = all.variables[variable as usize];
             let place = Place::Gpu(changed.gpu);
             let value = self.values.current[variable as usize] as usize;
             if self.values.all[value].readers == 0 && !changed.is_always_copied {
@@ -90,7 +90,7 @@ impl<O: Observer> Run<'_, O> {
         let variable = value.variable;
         let held = std::mem::replace(&mut value.kept, Held::Nowhere);
         if !matches!(held, Held::Nowhere) {
-            let changed = self.values.updates.variables[variable as usize];
+            let changed = self.values.changed.variables[variable as usize];
             self.give_back(Place::Gpu(changed.gpu), held, changed.bytes);
             self.observer.dropped(variable);
         }

@@ -318,3 +318,55 @@ fn zeros_in_the_place_of_a_branch_come_late() {
     };
     with_outline(&model, &[&end], check).unwrap();
 }
+
+/// A chain on a GPU, there and back, of which the first tensor is put into a list that is read at the end: what Python's own loop makes of a
+/// `TensorArray`. With the tensor, and the op to be run.
+fn with_list() -> (Vec<u8>, String, String) {
+    const SHAPE: &[i64] = &[64, 64];
+    let float = || type_value(DataType::FLOAT);
+    let element = || ("element_dtype", float());
+    let mut builder = GraphBuilder::default();
+    let fed = |builder: &mut GraphBuilder, dtype, shape| {
+        let attrs = vec![("dtype", type_value(dtype)), ("shape", Value::Shape(shape_proto(shape)))];
+        builder.add("Placeholder", &[], attrs, &[shape])
+    };
+    let size = fed(&mut builder, DataType::INT32, &[2]);
+    let number = fed(&mut builder, DataType::INT32, &[]);
+    let input = fed(&mut builder, DataType::FLOAT, SHAPE);
+    builder.device = "/device:GPU:0".to_string();
+    let reserve = vec![element(), ("shape_type", type_value(DataType::INT32))];
+    let mut list = builder.add("TensorListReserve", &[&size, &number], reserve, &[&[]]);
+    let mut there = vec![builder.add("MatMul", &[&input, &input], vec![("T", float())], &[SHAPE])];
+    list = builder.add("TensorListSetItem", &[&list, &number, &there[0]], vec![element()], &[&[]]);
+    for place in 0..5 {
+        there.push(builder.add("MatMul", &[&there[place], &there[place]], vec![("T", float())], &[SHAPE]));
+    }
+    let mut last = there[5].clone();
+    for tensor in there[1..5].iter().rev() {
+        last = builder.add("MatMul", &[&last, tensor], vec![("T", float())], &[SHAPE]);
+    }
+    let end = builder.add("TensorListGetItem", &[&list, &number, &size], vec![element()], &[SHAPE]);
+    let end = builder.add("MatMul", &[&last, &end], vec![("T", float())], &[SHAPE]);
+    (builder.encode(), there[0].clone(), end)
+}
+
+/// What is in a list is in memory as long as the list is, so others leave.
+#[test]
+fn what_is_in_a_list_stays() {
+    let (content, in_list, end) = with_list();
+    let model = Model::from_bytes("a list", content, &ReadOptions::default()).unwrap();
+    let check = |outline: &Outline| {
+        let graph = outline.analysis().graph;
+        // The step would like seven tensors.
+        let budget = machine(vec![64 * 64 * 4 * 11 / 2]);
+        let mut judge = Judge::new(outline, &budget);
+        assert!(judge.judge(&Draft::default()).is_err());
+        let found = planned(false).find(&mut judge).unwrap().expect("a plan");
+        let leaving: Vec<&str> =
+            found.draft.swaps.iter().map(|swap| graph.name(graph.producer(swap.tensor))).collect();
+        assert!(!leaving.is_empty() && !leaving.contains(&in_list.as_str()), "{leaving:?}");
+        let plan = written(outline, found.draft);
+        carried_out(&model, graph, &plan, &[&end]).unwrap();
+    };
+    with_outline(&model, &[&end], check).unwrap();
+}

@@ -233,6 +233,7 @@ impl<'a> Course<'a> {
                 && id.is_some_and(|id| {
                     let producer = graph.producer(id);
                     flow.output_frame(producer) == FrameId::TOP
+                        && !self.outline.is_in_list(id)
                         && (returnable(graph, ref_variables, id).is_ok() || self.outline.is_host_op(producer))
                 });
         }

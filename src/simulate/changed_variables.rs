@@ -9,9 +9,9 @@
 
 use rustc_hash::FxHashMap as HashMap;
 
-use super::copied_reads::touched_variables;
+use super::copied_reads::{read_variable, touched_variables};
 use super::program::NONE;
-use crate::graph::{Graph, NodeId, TensorId};
+use crate::graph::{Graph, NodeId, ResourceVariables, names};
 use crate::order::{Place, Placement};
 
 /// Of the smallest variables that are together less than one part in so many, it does not matter whether they are copied: second runs of a
@@ -30,7 +30,7 @@ pub(super) struct Changed {
 
 /// Which ops read variables that the step changes in place, and which change them.
 #[derive(Debug, Default)]
-pub(super) struct Updates {
+pub(super) struct ChangedVariables {
     pub variables: Vec<Changed>,
     /// For each op of the step the number of the variable that it reads; empty if there are none.
     read_by: Vec<u32>,
@@ -38,48 +38,48 @@ pub(super) struct Updates {
     changed_by: HashMap<u32, Vec<u32>>,
 }
 
-impl Updates {
+impl ChangedVariables {
     /// Finds them among the ops of a step. `bytes` is a variable's size in memory.
     pub fn of(
         graph: &Graph,
+        handles: &ResourceVariables,
         placement: &Placement,
         order: &[NodeId],
         bytes: impl Fn(NodeId) -> Option<u64>,
-    ) -> Updates {
-        let mut updates = Updates::default();
+    ) -> ChangedVariables {
+        let mut found = ChangedVariables::default();
         let mut numbers: HashMap<NodeId, u32> = HashMap::default();
-        let touched = touched_variables(graph, order);
+        let touched = touched_variables(graph, handles, order);
         for (op, &node) in (0..).zip(order) {
             if !changes_in_place(graph.op(node).name()) {
                 continue;
             }
             for &input in graph.data_inputs(node) {
-                let Some(variable) = variable_of(graph, input) else { continue };
+                let Some(variable) = handles.variable(input) else { continue };
                 let Place::Gpu(gpu) = placement.op(variable) else { continue };
                 let Some(bytes) = bytes(variable) else { continue };
                 let number = *numbers.entry(variable).or_insert_with(|| {
                     let is_always_copied = touched.contains(&variable);
-                    updates.variables.push(Changed { node: variable, gpu, bytes, is_always_copied });
-                    updates.variables.len() as u32 - 1
+                    found.variables.push(Changed { node: variable, gpu, bytes, is_always_copied });
+                    found.variables.len() as u32 - 1
                 });
-                updates.changed_by.entry(op).or_default().push(number);
+                found.changed_by.entry(op).or_default().push(number);
             }
         }
-        let is_little = little(updates.variables.iter().map(|changed| changed.bytes));
+        let is_little = little(found.variables.iter().map(|changed| changed.bytes));
         let matters = |variable: &u32| !is_little[*variable as usize];
-        for changed in updates.changed_by.values_mut() {
+        for changed in found.changed_by.values_mut() {
             changed.retain(matters);
         }
-        if updates.variables.is_empty() {
-            return updates;
+        if found.variables.is_empty() {
+            return found;
         }
         let read = |&node: &NodeId| {
-            let handle = (graph.op(node).name() == "ReadVariableOp").then(|| graph.data_inputs(node).first());
-            let variable = handle.flatten().and_then(|&handle| variable_of(graph, handle));
+            let variable = read_variable(graph, handles, node);
             variable.and_then(|variable| numbers.get(&variable).copied()).filter(matters).unwrap_or(NONE)
         };
-        updates.read_by = order.iter().map(read).collect();
-        updates
+        found.read_by = order.iter().map(read).collect();
+        found
     }
 
     /// The variable that an entry of the step's programs reads, if it is one that is changed.
@@ -96,15 +96,10 @@ impl Updates {
         let mut pairs = Vec::new();
         for (op, &read) in (0..).zip(order) {
             let Some(variable) = self.read_by(op) else { continue };
-            let mut open: Vec<TensorId> = graph.outputs(read).collect();
-            while let Some(value) = open.pop() {
-                for reader in graph.uses(value) {
-                    pairs.extend(changes[variable as usize].iter().map(|&change| (reader.node, change)));
-                    let facts = graph.op(reader.node).facts();
-                    let names =
-                        |&output: &TensorId| facts.passes_on(graph.output_index(output)) == Some(reader.slot);
-                    open.extend(graph.outputs(reader.node).filter(names));
-                }
+            for value in graph.outputs(read).flat_map(|value| names(graph, value)) {
+                let readers = graph.uses(value).iter().map(|reader| reader.node);
+                let changes = &changes[variable as usize];
+                pairs.extend(readers.flat_map(|reader| changes.iter().map(move |&change| (reader, change))));
             }
         }
         pairs
@@ -134,19 +129,4 @@ fn little(bytes: impl Iterator<Item = u64>) -> Vec<bool> {
 /// Whether an op changes all of a resource variable in place, and so must have it for itself.
 fn changes_in_place(op: &str) -> bool {
     op.starts_with("ResourceApply") || op == "AssignAddVariableOp" || op == "AssignSubVariableOp"
-}
-
-/// The variable that a tensor is a handle of, through what hands it on; none if that is not known.
-fn variable_of(graph: &Graph, mut tensor: TensorId) -> Option<NodeId> {
-    loop {
-        let node = graph.producer(tensor);
-        if node.index() >= graph.len() {
-            return None;
-        }
-        if graph.op(node).name() == "VarHandleOp" {
-            return Some(node);
-        }
-        let slot = graph.op(node).facts().passes_on(graph.output_index(tensor))?;
-        tensor = *graph.data_inputs(node).get(slot as usize)?;
-    }
 }

@@ -1,14 +1,15 @@
 //! Which ops a training step leaves out because their branch is not taken.
 
 use prost::Message;
+use rustc_hash::FxHashMap as HashMap;
 
-use crate::graph::{Graph, NodeId, TensorId, origin};
+use super::{Graph, NodeId, TensorId, origin};
 use crate::ops::{Fact, Flow};
 use crate::proto::tensorflow::attr_value::Value;
 use crate::proto::tensorflow::{AttrValue, TensorProto};
 
 /// The tensors that nobody makes in a step, and the ops that do not run, as far as that is known beforehand: where a
-/// `Switch` goes by a constant, or by Keras's learning phase.
+/// `Switch` goes by a constant, by Keras's learning phase, or by what is told.
 ///
 /// Of a branch that only the run decides both sides count as alive: what is said of memory then holds for either.
 #[derive(Debug, Clone)]
@@ -19,13 +20,9 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// `is_training` is what Keras's learning phase says.
-    pub fn of(graph: &Graph, is_training: bool) -> Liveness {
-        Liveness::with(graph, is_training, &[])
-    }
-
-    /// The same where it is known what some tensors are.
-    pub(super) fn with(graph: &Graph, is_training: bool, known: &[(TensorId, bool)]) -> Liveness {
+    /// `is_training` is what Keras's learning phase says, none if that is not known, and `known` what other predicates are.
+    pub fn of(graph: &Graph, is_training: Option<bool>, known: &[(TensorId, bool)]) -> Liveness {
+        let known: HashMap<TensorId, bool> = known.iter().copied().collect();
         let mut liveness =
             Liveness { dead_ops: vec![false; graph.len()], dead_outputs: vec![None; graph.len()] };
         for &node in graph.topological() {
@@ -44,9 +41,7 @@ impl Liveness {
             if graph.flow(node) == Some(Flow::Switch) {
                 let taken = inputs.get(1).and_then(|&predicate| {
                     let predicate = origin(graph, predicate);
-                    let known =
-                        known.iter().find(|(tensor, _)| *tensor == predicate).map(|&(_, value)| value);
-                    known.or_else(|| known_value(graph, predicate, is_training))
+                    known.get(&predicate).copied().or_else(|| known_value(graph, predicate, is_training))
                 });
                 liveness.dead_outputs[node.index()] = taken.map(|taken| u32::from(!taken));
             }
@@ -69,19 +64,19 @@ impl Liveness {
 }
 
 /// The value of a predicate, if it is known before the step.
-fn known_value(graph: &Graph, predicate: TensorId, is_training: bool) -> Option<bool> {
+fn known_value(graph: &Graph, predicate: TensorId, is_training: Option<bool>) -> Option<bool> {
     let producer = graph.producer(predicate);
     if producer.index() >= graph.len() {
         return None;
     }
     if graph.op(producer).facts().has(Fact::Fed) {
-        return graph.is_learning_phase(producer).then_some(is_training);
+        return is_training.filter(|_| graph.is_learning_phase(producer));
     }
-    (graph.op(producer).name() == "Const").then(|| constant(graph, producer))?
+    (graph.op(producer).name() == "Const").then(|| truth_value(graph, producer))?
 }
 
 /// The value of a constant truth value.
-pub(super) fn constant(graph: &Graph, node: NodeId) -> Option<bool> {
+pub fn truth_value(graph: &Graph, node: NodeId) -> Option<bool> {
     let value = AttrValue::decode(graph.attrs(node).raw("value")?).ok()?.value?;
     let Value::Tensor(TensorProto { bool_val, tensor_content, .. }) = value else { return None };
     bool_val.first().copied().or_else(|| tensor_content.first().map(|&byte| byte != 0))
