@@ -16,7 +16,9 @@ pub fn decided_conditions(graph: &Graph, shapes: &Shapes) -> Vec<(TensorId, bool
     let switches = graph.node_ids().filter(|&node| graph.flow(node) == Some(Flow::Switch));
     let predicates = switches.filter_map(|node| graph.data_inputs(node).get(1));
     let all: BTreeSet<TensorId> = predicates.map(|&predicate| origin(graph, predicate)).collect();
-    let (mut open, mut found): (Vec<TensorId>, _) = (all.into_iter().collect(), Vec::new());
+    // Most graphs have no branches, or such as only the run decides: these need no look at all of their sizes.
+    let mut open: Vec<TensorId> = all.into_iter().filter(|&predicate| may_follow(graph, predicate)).collect();
+    let mut found = Vec::new();
     // What a branch gives out is known once it is known which side is taken, and others may go by that.
     for _ in 0..DEEPEST {
         if open.is_empty() {
@@ -42,6 +44,24 @@ pub fn decided_conditions(graph: &Graph, shapes: &Shapes) -> Vec<(TensorId, bool
 /// What runs, where some conditions are decided; none if none are.
 pub(super) fn living(graph: &Graph, decided: &[(TensorId, bool)]) -> Option<Liveness> {
     (!decided.is_empty()).then(|| Liveness::of(graph, None, decided))
+}
+
+/// Whether what makes a predicate is one of the ops that [`truth`] knows.
+fn may_follow(graph: &Graph, predicate: TensorId) -> bool {
+    let node = graph.producer(predicate);
+    let known = [
+        "Const",
+        "LogicalNot",
+        "LogicalAnd",
+        "LogicalOr",
+        "Equal",
+        "NotEqual",
+        "Less",
+        "LessEqual",
+        "Greater",
+        "GreaterEqual",
+    ];
+    node.index() < graph.len() && known.contains(&graph.op(node).name())
 }
 
 /// A truth value, if it is known.

@@ -4,6 +4,9 @@
 //! But it is no more than there are tokens, or entries. [`rules`] says so of each op that makes such a tensor and of those that read one;
 //! [`values`] bounds the small integers that ops take as sizes, and [`entries`] those that say where something lies. What is fed and left
 //! open has no bound.
+//!
+//! Other sizes TensorFlow leaves open though they are the same in each step, as behind a branch: [`conditions`] finds out which side is taken,
+//! and a bound that follows from nothing but known sizes, by an op that makes nothing smaller, is the size.
 
 mod arrays;
 mod conditions;
