@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_lms import private_hooks
+from tf_lms import keras_2, private_hooks
 
 
 def test_functions_are_traced_bound_and_called():
@@ -72,6 +72,27 @@ def test_keras_makes_its_step_by_tf_function():
     assert not private_hooks.make_keras_step(model, lambda: None, wrap)
 
 
+def test_keras_2_makes_one_function_of_a_step_that_takes_its_batch_from_an_iterator():
+    keras = pytest.importorskip("tf_keras")
+    model = keras.Sequential([keras.layers.Dense(1)])
+    assert keras_2.is_model(model) and not keras_2.is_compiled(model) and not keras_2.is_model(keras)
+    model.compile("sgd", "mse")
+    wrapped = []
+
+    def wrap(step):
+        wrapped.append(step)
+        return step
+
+    private_hooks.check_keras_2(keras)
+    assert keras_2.is_compiled(model)
+    assert keras_2.make_step(model, lambda: model.make_train_function(force=True), wrap)
+    x = np.ones([8, 2], "float32")
+    model.fit(x, x[:, :1], batch_size=4, verbose=0)
+    # Once more where it made variables.
+    assert len(wrapped) == 1 and wrapped[0].experimental_get_tracing_count() in (1, 2)
+    assert not keras_2.make_step(model, lambda: setattr(model, "train_function", lambda _: None), wrap)
+
+
 @pytest.mark.parametrize("drop", [True, False])
 def test_batch_sizes_of_datasets(drop):
     dataset = tf.data.Dataset.range(20).batch(8, drop_remainder=drop)
@@ -84,8 +105,9 @@ def test_batch_sizes_of_datasets(drop):
     assert private_hooks.dataset_batch_size(tf.data.Dataset.range(3)) is None
 
 
-def test_the_batch_size_that_fit_was_given():
-    seen = []
+@pytest.mark.parametrize("module", ["keras", "tf_keras"])
+def test_the_batch_size_that_fit_was_given(module):
+    keras, seen = pytest.importorskip(module), []
 
     class Seeing(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch, logs=None):
@@ -93,8 +115,10 @@ def test_the_batch_size_that_fit_was_given():
 
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    model.fit(np.ones([5, 2]), np.ones([5, 1]), batch_size=2, verbose=0, callbacks=[Seeing()])
-    assert seen == [2, 2, 2] and private_hooks.fit_batch_size() is None
+    x, y = np.ones([5, 2]), np.ones([5, 1])
+    model.fit(x, y, batch_size=2, verbose=0, callbacks=[Seeing()])
+    model.fit(tf.data.Dataset.from_tensor_slices((x, y)).batch(4).prefetch(1), verbose=0, callbacks=[Seeing()])
+    assert seen == [2, 2, 2, 4, 4] and private_hooks.fit_batch_size() is None
 
 
 def test_graphs_of_version_1_are_changed():

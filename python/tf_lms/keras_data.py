@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from . import private_hooks
+from . import keras_2, private_hooks
 from .errors import UsageError
 
 
@@ -54,9 +54,10 @@ def _own_specs(model: Any) -> Any:
     x = [tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in inputs]
     output = outputs[0]
     loss = model.loss
-    if isinstance(loss, str | keras.losses.Loss):
+    losses = (keras_2.module() if keras_2.is_model(model) else keras).losses
+    if isinstance(loss, str | losses.Loss):
         name = loss if isinstance(loss, str) else type(loss).__name__
-        if type(loss).__module__.startswith("keras") or isinstance(loss, str):
+        if type(loss).__module__.startswith(("keras", "tf_keras")) or isinstance(loss, str):
             is_sparse = name.lower().startswith("sparse")
             y = (
                 tf.TensorSpec([None, *output.shape[1:-1]], "int32")

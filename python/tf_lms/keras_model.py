@@ -1,4 +1,4 @@
-"""Large model support for Keras: `tf_lms.LMS`, a callback, and `tf_lms.apply`, the same without one."""
+"""Large model support for Keras, 3 or 2: `tf_lms.LMS`, a callback, and `tf_lms.apply`, the same without one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from . import private_hooks
+from . import keras_2, private_hooks
 from .errors import AlreadyRewritten, CannotRewrite, UsageError
 from .log import warn
 from .options import Options
@@ -57,7 +57,7 @@ class _Applied:
         if model.run_eagerly:
             raise UsageError("the model runs eagerly, so there is no graph to rewrite; compile it without run_eagerly=True")
         self._refusal = self.step = None
-        private_hooks.make_keras_step(model, lambda: self._make(force=True), self._wrap)
+        make_step(model, lambda: self._make(force=True), self._wrap)
         if self._refusal is not None:
             return self._as_it_is(self._refusal)
         if self.step is None:
@@ -81,7 +81,7 @@ class _Applied:
     def _wrap(self, one_step: Any) -> Any:
         model = self._model()
         replicas = model.distribute_strategy.num_replicas_in_sync if model is not None else 1
-        if replicas > 1 and not private_hooks.runs_all_replicas(one_step):
+        if replicas > 1 and not (keras_2.is_model(model) or private_hooks.runs_all_replicas(one_step)):
             self._refusal = CannotRewrite(
                 f"with Keras {keras.__version__} each of {replicas} replicas runs a step of its own; install a newer Keras"
             )
@@ -120,11 +120,27 @@ class _Applied:
         self.step.expected_batch = None if whole is None else -(-whole // replicas)
 
 
+def make_step(model: Any, make: Callable[[], None], wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> bool:
+    """Has a model make its training function by `make`, with `wrap` in place of the `tf.function` of its step on a batch.
+
+    Returns:
+        Whether there was such a function.
+    """
+    return (keras_2.make_step if keras_2.is_model(model) else private_hooks.make_keras_step)(model, make, wrap)
+
+
+def is_model(model: Any) -> bool:
+    """Whether this is a model of Keras 3, or of Keras 2."""
+    return isinstance(model, keras.Model) or keras_2.is_model(model)
+
+
 def check_model(model: Any) -> None:
     """Raises `UsageError` for what has no step to rewrite."""
-    if not isinstance(model, keras.Model):
+    if not is_model(model):
         raise UsageError(f"tf_lms.apply takes a Keras model, not {type(model).__name__}; a step of your own goes to tf_lms.function")
-    if not model.compiled:
+    if keras_2.is_model(model):
+        private_hooks.check_keras_2(keras_2.module())
+    if not (keras_2.is_compiled(model) if keras_2.is_model(model) else model.compiled):
         raise UsageError("the model is not compiled, so it has no step to rewrite; call model.compile(optimizer=..., loss=...) first")
     if model.run_eagerly:
         raise UsageError("the model runs eagerly, so there is no graph to rewrite; compile it without run_eagerly=True")
@@ -233,6 +249,18 @@ class LMS(keras.callbacks.Callback):  # type: ignore[misc,name-defined]
         """Keras calls this before it makes the training function."""
         super().set_model(model)
         self._applied = _apply(model, self._options, by_callback=True)
+
+    def _implements_train_batch_hooks(self) -> bool:
+        """Keras 2 asks this of its callbacks."""
+        return self._log_dir is not None
+
+    def _implements_test_batch_hooks(self) -> bool:
+        """As `_implements_train_batch_hooks`."""
+        return False
+
+    def _implements_predict_batch_hooks(self) -> bool:
+        """As `_implements_train_batch_hooks`."""
+        return False
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Writes what was found out, once it is."""

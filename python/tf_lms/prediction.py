@@ -215,8 +215,9 @@ def _subject(what: Any, data: Any, options: Options) -> _Subject:
         return _of_function(what, getattr(what, "__name__", "the function"), data, options)
     if isinstance(what, tf.types.experimental.ConcreteFunction):
         return _Subject(what, what.name.decode() if isinstance(what.name, bytes) else str(what.name), options, None)
-    keras = private_hooks.check_keras()
-    if isinstance(what, keras.Model):
+    from . import keras_model
+
+    if keras_model.is_model(what):
         return _of_model(what, data, options)
     raise UsageError(f"{type(what).__name__} is no Keras model, no tf.function, and no path")
 
@@ -244,7 +245,7 @@ def _of_model(model: Any, data: Any, options: Options) -> _Subject:
 
     before = model.train_function
     try:
-        found = private_hooks.make_keras_step(model, lambda: type(model).make_train_function(model, force=True), keep)
+        found = keras_model.make_step(model, lambda: type(model).make_train_function(model, force=True), keep)
     finally:
         model.train_function = before
     if not found:

@@ -1,4 +1,4 @@
-"""All that this package uses of TensorFlow and Keras beside what they document. Nothing else in it does.
+"""All that this package uses of TensorFlow and Keras beside what they document; of Keras 2 it is in `keras_2`. Nothing else does.
 
 Each function says what it relies on. `tests/test_private_hooks.py` tries each of them; a version that is not among those below was
 never tried, and `check_versions` says so.
@@ -20,6 +20,7 @@ from .errors import MissingTensorFlow, UnsupportedVersion
 #: The first and the last version with which all of this was tried.
 TENSORFLOW_VERSIONS = ((2, 16), (2, 21))
 KERAS_VERSIONS = ((3, 5), (3, 15))
+KERAS_2_VERSIONS = ((2, 16), (2, 21))
 
 #: What Keras calls the function that runs one step on a batch, on all replicas.
 KERAS_STEP = "one_step_on_data"
@@ -49,6 +50,11 @@ def _check(name: str, version: str, tried: tuple[tuple[int, int], tuple[int, int
 def check_versions() -> None:
     """Raises `UnsupportedVersion` for a version of TensorFlow that nobody tried."""
     _check("TensorFlow", tf.__version__, TENSORFLOW_VERSIONS)
+
+
+def check_keras_2(keras: Any) -> None:
+    """Raises `UnsupportedVersion` for a Keras 2 that nobody tried."""
+    _check("tf_keras", keras.__version__, KERAS_2_VERSIONS)
 
 
 def check_keras() -> Any:
@@ -313,12 +319,19 @@ def fit_batch_size(depth: int = 1) -> int | None:
     """The batch size of the data that the calling `fit` trains on; None if nobody calls `fit`, or its data does not say."""
     frame = sys._getframe(depth)
     while frame is not None:
-        iterator = frame.f_locals.get("epoch_iterator") if frame.f_code.co_name == "fit" else None
-        adapter = getattr(iterator, "data_adapter", None)
+        adapter = _adapter(frame.f_locals) if frame.f_code.co_name == "fit" else None
         if adapter is not None:
-            return adapter.batch_size or dataset_batch_size(getattr(adapter, "_dataset", None))
+            size = adapter.batch_size
+            # Keras 2 has a method where Keras 3 has a property.
+            return (size() if callable(size) else size) or dataset_batch_size(getattr(adapter, "_dataset", None))
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def _adapter(local: Mapping[str, Any]) -> Any:
+    """What brings the batches, of the variables of a `fit`; None if it is no Keras' one."""
+    found = getattr(local.get("epoch_iterator"), "data_adapter", None)
+    return found or getattr(local.get("data_handler"), "_adapter", None)
 
 
 def iterator_batch_size(iterator: Any) -> int | None:
@@ -339,13 +352,6 @@ def dataset_batch_size(dataset: Any) -> int | None:
             return None
         dataset = sources[0]
     return None
-
-
-def build_keras(model: Any, batch: Any) -> None:
-    """Makes all variables of a model, its optimizer and its metrics, from specs of a batch `(x, y, sample_weight)`."""
-    keras = check_keras()
-    symbols = tf.nest.map_structure(lambda spec: keras.KerasTensor(spec.shape, spec.dtype.name), batch)
-    model._symbolic_build(data_batch=symbols)
 
 
 # Graphs of version 1.

@@ -3,7 +3,8 @@
 //! TensorFlow merges them, on each device by itself, before it runs a step (`OptimizerCSE`), also with Grappler's arithmetic
 //! optimization and constant folding off: two `Relu` of one tensor, or the padding of one tensor for two convolutions, run once, and who reads
 //! the second reads the first. Ops that wait for different ops are not equal, nor are those that differ in an attribute, be it only the name of
-//! what they are colocated with.
+//! what they are colocated with. Each is compared with one other alone, the first of all that are equal but for what they wait for: two in an
+//! iteration of one loop remain two, if there was such an op in another loop before.
 
 use std::collections::hash_map::Entry;
 use std::hash::{DefaultHasher, Hash as _, Hasher};
@@ -21,9 +22,14 @@ const SHAPES_ATTR: &[u8] = b"_output_shapes";
 pub enum Likeness {
     /// No two ops are told apart that TensorFlow could merge. Attributes are compared of constants alone, and not what ops wait for.
     Possible,
+    /// They make the same, whatever they wait for.
+    Value,
     /// All that TensorFlow compares is the same, in the same order. (It also merges sums of the same in another order.)
     Certain,
 }
+
+/// What an op waits for: its class, or itself where that is not known yet.
+type Wait = (Option<usize>, NodeId);
 
 /// Ops sorted by what they compute.
 #[derive(Debug)]
@@ -39,17 +45,21 @@ impl Classes {
     /// All ops of a graph, sorted.
     pub fn of(graph: &Graph, likeness: Likeness) -> Classes {
         let mut classes = Classes { likeness, of: vec![None; graph.len()], members: Vec::new() };
-        let mut known: HashMap<u64, usize> = HashMap::default();
+        // The first of each kind: its class, and what it waits for.
+        let mut known: HashMap<u64, (usize, Vec<Wait>)> = HashMap::default();
         for &node in graph.topological() {
             let new = classes.members.len();
-            let key = match likeness {
-                Likeness::Possible => classes.key(graph, node, FxHasher::default()),
-                Likeness::Certain => classes.key(graph, node, DefaultHasher::new()),
+            let (key, waits) = match likeness {
+                Likeness::Possible => (classes.key(graph, node, FxHasher::default()), Vec::new()),
+                Likeness::Value => (classes.key(graph, node, DefaultHasher::new()), Vec::new()),
+                Likeness::Certain => {
+                    (classes.key(graph, node, DefaultHasher::new()), classes.waits(graph, node))
+                }
             };
             let own = match key.map(|key| known.entry(key)) {
-                Some(Entry::Occupied(class)) => *class.get(),
-                Some(Entry::Vacant(place)) => *place.insert(new),
-                None => new,
+                Some(Entry::Occupied(first)) if first.get().1 == waits => first.get().0,
+                Some(Entry::Vacant(place)) => place.insert((new, waits)).0,
+                Some(Entry::Occupied(_)) | None => new,
             };
             if own == new {
                 classes.members.push(0);
@@ -90,10 +100,7 @@ impl Classes {
         }
         graph.op_id(node).hash(&mut hasher);
         match self.likeness {
-            Likeness::Certain => {
-                attrs_key(graph, node).hash(&mut hasher);
-                self.waits(graph, node).hash(&mut hasher);
-            }
+            Likeness::Value | Likeness::Certain => attrs_key(graph, node).hash(&mut hasher),
             Likeness::Possible if inputs.is_empty() => {
                 let attrs = graph.attrs(node);
                 (attrs.raw("dtype"), attrs.raw("value")?).hash(&mut hasher);
@@ -111,7 +118,7 @@ impl Classes {
     }
 
     /// What an op waits for without reading it.
-    fn waits(&self, graph: &Graph, node: NodeId) -> Vec<(Option<usize>, NodeId)> {
+    fn waits(&self, graph: &Graph, node: NodeId) -> Vec<Wait> {
         let wait = |&before: &NodeId| match self.get(before) {
             Some(class) => (Some(class), NodeId(0)),
             None => (None, before),
@@ -187,6 +194,10 @@ mod tests {
             ("beside", "Relu", "x", OTHER_CLASS),
             ("waits", "Relu", "x ^gate", ""),
             ("waits_too", "Relu", "x ^gate", ""),
+            ("first", "Exp", "x ^relu", ""),
+            ("like_it", "Exp", "x ^relu", ""),
+            ("late", "Exp", "x ^gate", ""),
+            ("as_late", "Exp", "x ^gate", ""),
             ("of_y", "Relu", "y", ""),
             ("one", "Const", "", ONE),
             ("one_too", "Const", "", ONE),
@@ -195,11 +206,15 @@ mod tests {
         let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
         let certain = equal(&graph, Likeness::Certain);
         let expected: [&[&str]; 4] =
-            [&["relu", "again"], &["behind", "before"], &["waits", "waits_too"], &["one", "one_too"]];
+            [&["relu", "again"], &["behind", "before"], &["first", "like_it"], &["one", "one_too"]];
         for class in expected {
             assert!(certain.contains(&class.to_vec()), "{class:?} in {certain:?}");
         }
         assert_eq!(certain.len(), expected.len(), "{certain:?}");
+        // `waits_too` is compared with `relu` alone, and `as_late` with `first`.
+        let value = equal(&graph, Likeness::Value);
+        assert!(value.contains(&vec!["relu", "again", "waits", "waits_too"]), "{value:?}");
+        assert!(value.contains(&vec!["first", "like_it", "late", "as_late"]), "{value:?}");
         let possible = equal(&graph, Likeness::Possible);
         assert!(possible.contains(&vec!["relu", "again", "beside", "waits", "waits_too"]), "{possible:?}");
     }

@@ -46,7 +46,7 @@ impl Persistent {
         let graph = analysis.graph;
         let bytes_of = |tensor: TensorId| analysis.sizes.bytes(tensor).filter(|&bytes| bytes > 0);
         let colocated_with = |value| graph.attrs(graph.producer(value)).colocated_with();
-        let classes = LazyCell::new(|| Classes::of(graph, Likeness::Certain));
+        let classes = LazyCell::new(|| Classes::of(graph, Likeness::Value));
         let mut persistent = Persistent::default();
         let mut initial: HashSet<(u16, Fingerprint)> = HashSet::new();
         let mut filled: HashSet<(u16, Fingerprint, Vec<String>)> = HashSet::new();
@@ -190,19 +190,37 @@ fn fingerprint(
 /// equal ones with the first of them alone, and of those that it computes beforehand the first are those of loops, which wait for their
 /// iteration.
 fn kept_of(analysis: &Analysis, equal: &BTreeMap<TensorId, u64>) -> usize {
+    if equal.len() == 1 {
+        return 1;
+    }
     let Analysis { graph, flow, .. } = analysis;
-    let makers = || equal.keys().map(|&tensor| graph.producer(tensor));
     let is_computed_in_loop =
         |node: &NodeId| !graph.data_inputs(*node).is_empty() && flow.frame(*node) != FrameId::TOP;
-    let waits = |node: NodeId| -> BTreeSet<NodeId> {
-        let inputs = graph.data_inputs(node).iter().map(|&input| graph.producer(input));
-        let known = inputs.chain([node]).filter(|node| node.index() < graph.len());
-        known.flat_map(|node| graph.control_inputs(node)).copied().collect()
-    };
-    match makers().filter(is_computed_in_loop).map(waits).collect::<BTreeSet<_>>().len() {
-        0 => makers().map(waits).collect::<BTreeSet<_>>().len(),
-        apart => apart + makers().filter(|node| !is_computed_in_loop(node)).count(),
+    let makers = equal.keys().map(|&tensor| graph.producer(tensor));
+    let (in_loops, others): (Vec<_>, Vec<_>) = makers.partition(is_computed_in_loop);
+    match in_loops[..] {
+        [] => unlike_the_first(graph, &others),
+        _ => unlike_the_first(graph, &in_loops) + others.len(),
     }
+}
+
+/// How many remain of constants, of which those go that wait for what the first one waits for.
+fn unlike_the_first(graph: &Graph, makers: &[NodeId]) -> usize {
+    let Some((&first, others)) = makers.split_first() else { return 0 };
+    let waits = waits_of_constant(graph, first);
+    1 + others.iter().filter(|&&other| waits_of_constant(graph, other) != waits).count()
+}
+
+/// What a constant waits for: what it is computed of is gone, and what that waited for remains.
+fn waits_of_constant(graph: &Graph, maker: NodeId) -> BTreeSet<NodeId> {
+    let (mut seen, mut open) = (HashSet::from([maker]), vec![maker]);
+    let mut waits = BTreeSet::new();
+    while let Some(node) = open.pop() {
+        waits.extend(graph.control_inputs(node).iter().copied());
+        let producers = graph.data_inputs(node).iter().map(|&input| graph.producer(input));
+        open.extend(producers.filter(|&of| of.index() < graph.len() && seen.insert(of)));
+    }
+    waits
 }
 
 /// Whether a tensor is on a GPU and filled with one value.

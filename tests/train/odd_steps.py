@@ -826,6 +826,25 @@ def loop_with_break(step):
 
 
 @odd
+def constants_of_loops(step):
+    """What each of three loops computes of constants twice is there twice, but for the first of them."""
+    layers = [step.dense() for _ in range(3)]
+
+    def run(x, _):
+        for layer in layers:
+
+            def body(i, x, layer=layer):
+                y = layer(x)
+                below, above = -tf.ones_like(y), -tf.ones_like(y)
+                return i + 1, tf.where(y < -0.5, below, y) + tf.where(y > 0.5, y, above)
+
+            x = tf.while_loop(lambda i, _: i < 2, body, [0, x])[1]
+        return mean_square(x)
+
+    return run
+
+
+@odd
 def decided_by_shapes(step):
     """AutoGraph makes a branch of what is the same in each step, and the order of a transposition is computed in it."""
     layers = [step.dense() for _ in range(2)]
