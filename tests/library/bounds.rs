@@ -167,6 +167,37 @@ fn cases() -> Vec<Case> {
             vec![("T", attr_type(INT64))],
             120,
         ),
+        (
+            "entry_values",
+            "Cast",
+            &["entry_rows"],
+            vec![("SrcT", attr_type(INT64)), ("DstT", attr_type(FLOAT))],
+            48,
+        ),
+        ("in_order", "SparseReorder", &["entries", "entry_values", "wide_shape"], of_floats(), 96),
+        ("weights_of_entries", "SparseSoftmax", &["in_order", "in_order:1", "wide_shape"], of_floats(), 48),
+        (
+            "scaled_entries",
+            "SparseDenseCwiseMul",
+            &["in_order", "in_order:1", "wide_shape", "row"],
+            of_floats(),
+            48,
+        ),
+        (
+            "side_by_side",
+            "SparseConcat",
+            &["entries", "in_order", "entry_values", "scaled_entries", "wide_shape", "wide_shape"],
+            with(&[("N", Value::I(2)), ("concat_dim", Value::I(0))]),
+            192,
+        ),
+        (
+            "both",
+            "SparseAdd",
+            &["entries", "entry_values", "wide_shape", "in_order", "in_order:1", "wide_shape", "half"],
+            with(&[("Treal", attr_type(FLOAT))]),
+            192,
+        ),
+        ("gradient_of_both", "SparseAddGrad", &["both:1", "entries", "in_order", "both"], of_floats(), 48),
     ];
     cases.extend(of_images());
     cases.extend(of_matrices());

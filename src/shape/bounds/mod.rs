@@ -20,6 +20,7 @@ mod optionals;
 pub(super) mod parts;
 mod rules;
 mod slices;
+mod sparse;
 mod values;
 
 use std::cell::Cell;

@@ -6,7 +6,7 @@ use prost::Message;
 
 use super::{
     Bounds, Most, arrays, axis_of, broadcast, entries, images, largest, lists, matrices, optionals, product,
-    slices, values,
+    slices, sparse, values,
 };
 use crate::graph::NodeId;
 use crate::ops::{Attr, AttrLookup, Fact, OpInfo, ShapeRule};
@@ -122,29 +122,6 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<
                 most.extend_from_slice(bounds.input(node, 0)?.get(1..)?);
             }
             Some(most)
-        }
-        "SparseReshape" => {
-            let (entries, rank) = (*bounds.input(node, 0)?.first()?, bounds.input(node, 2)?);
-            Some(if output == 0 { [vec![entries], rank].concat() } else { rank })
-        }
-        // An entry more for each row that has none.
-        "SparseFillEmptyRows" => {
-            let rows = *bounds.most_values(node, 2)?.first()?;
-            let &[entries, rank] = &*bounds.input(node, 0)? else { return None };
-            let all = entries.checked_add(rows)?;
-            Some(match output {
-                0 => vec![all, rank],
-                1 => vec![all],
-                2 => vec![rows],
-                _ => vec![entries],
-            })
-        }
-        "SparseFillEmptyRowsGrad" => {
-            if output == 0 {
-                bounds.input(node, 0)
-            } else {
-                Some(Vec::new())
-            }
         }
         "Gather" | "GatherV2" => gathered(bounds, node),
         "ResourceGather" => {
@@ -320,7 +297,7 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<
         "IdentityN" => bounds.input(node, output as usize),
         "Switch" | "RefSwitch" => bounds.input(node, 0),
         "Merge" | "RefMerge" => merged(bounds, node, output),
-        _ => None,
+        _ => sparse::at_most(bounds, node, output),
     }
 }
 
