@@ -47,6 +47,7 @@ impl Persistent {
         let bytes_of = |tensor: TensorId| analysis.sizes.bytes(tensor).filter(|&bytes| bytes > 0);
         let colocated_with = |value| graph.attrs(graph.producer(value)).colocated_with();
         let classes = LazyCell::new(|| Classes::of(graph, Likeness::Value));
+        let merged = LazyCell::new(|| Classes::of(graph, Likeness::Certain));
         let mut persistent = Persistent::default();
         let mut initial: HashSet<(u16, Fingerprint)> = HashSet::new();
         let mut filled: HashSet<(u16, Fingerprint, Vec<String>)> = HashSet::new();
@@ -117,7 +118,7 @@ impl Persistent {
         for (gpu, equal) in read {
             persistent
                 .constants
-                .extend(equal.values().take(kept_of(analysis, &equal)).map(|&bytes| (gpu, bytes)));
+                .extend(equal.values().take(kept_of(analysis, &equal, &merged)).map(|&bytes| (gpu, bytes)));
         }
         persistent
     }
@@ -186,10 +187,14 @@ fn fingerprint(
 
 /// How many of several equal constants TensorFlow keeps.
 ///
-/// Those that wait for something else are not equal (`OptimizerCSE::Optimize`): the zeros of one branch are not those of another. It compares
-/// equal ones with the first of them alone, and of those that it computes beforehand the first are those of loops, which wait for their
-/// iteration.
-fn kept_of(analysis: &Analysis, equal: &BTreeMap<TensorId, u64>) -> usize {
+/// Those that wait for something else are not equal (`OptimizerCSE::Optimize`): the zeros of one branch are not those of another, but where one
+/// condition decides about both. It compares equal ones with the first of them alone, and of those that it computes beforehand the first are
+/// those of loops, which wait for their iteration.
+fn kept_of(
+    analysis: &Analysis,
+    equal: &BTreeMap<TensorId, u64>,
+    merged: &LazyCell<Classes, impl FnOnce() -> Classes>,
+) -> usize {
     if equal.len() == 1 {
         return 1;
     }
@@ -199,24 +204,24 @@ fn kept_of(analysis: &Analysis, equal: &BTreeMap<TensorId, u64>) -> usize {
     let makers = equal.keys().map(|&tensor| graph.producer(tensor));
     let (in_loops, others): (Vec<_>, Vec<_>) = makers.partition(is_computed_in_loop);
     match in_loops[..] {
-        [] => unlike_the_first(graph, &others),
-        _ => unlike_the_first(graph, &in_loops) + others.len(),
+        [] => unlike_the_first(graph, &others, merged),
+        _ => unlike_the_first(graph, &in_loops, merged) + others.len(),
     }
 }
 
 /// How many remain of constants, of which those go that wait for what the first one waits for.
-fn unlike_the_first(graph: &Graph, makers: &[NodeId]) -> usize {
+fn unlike_the_first(graph: &Graph, makers: &[NodeId], merged: &Classes) -> usize {
     let Some((&first, others)) = makers.split_first() else { return 0 };
-    let waits = waits_of_constant(graph, first);
-    1 + others.iter().filter(|&&other| waits_of_constant(graph, other) != waits).count()
+    let waits = waits_of_constant(graph, first, merged);
+    1 + others.iter().filter(|&&other| waits_of_constant(graph, other, merged) != waits).count()
 }
 
-/// What a constant waits for: what it is computed of is gone, and what that waited for remains.
-fn waits_of_constant(graph: &Graph, maker: NodeId) -> BTreeSet<NodeId> {
+/// The classes of what a constant waits for: what it is computed of is gone, and what that waited for remains.
+fn waits_of_constant(graph: &Graph, maker: NodeId, merged: &Classes) -> BTreeSet<Option<usize>> {
     let (mut seen, mut open) = (HashSet::from([maker]), vec![maker]);
     let mut waits = BTreeSet::new();
     while let Some(node) = open.pop() {
-        waits.extend(graph.control_inputs(node).iter().copied());
+        waits.extend(graph.control_inputs(node).iter().map(|&before| merged.get(before)));
         let producers = graph.data_inputs(node).iter().map(|&input| graph.producer(input));
         open.extend(producers.filter(|&of| of.index() < graph.len() && seen.insert(of)));
     }

@@ -13,7 +13,9 @@ fn calls_are_made_flat_and_plans_for_them_train() {
         "tests/train/calls.py",
         &[
             Made { name: "dropouts", tolerance: 0.01, percent: Some(80) },
-            Made { name: "branch_in_branch", tolerance: 0.01, percent: Some(80) },
+            // What is multiplied in the outer branch is written over, which is not known of it: 256 KiB of 17 MiB. Constants, of which as
+            // much was missing, made up for that.
+            Made { name: "branch_in_branch", tolerance: 0.015, percent: Some(80) },
             Made { name: "which", tolerance: 0.08, percent: None },
             Made { name: "loop", tolerance: 0.01, percent: None },
             Made { name: "loop_in_branch", tolerance: 0.01, percent: None },
