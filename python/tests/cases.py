@@ -15,8 +15,8 @@ import tf_lms
 SMALL_COPIES = str(pathlib.Path(__file__).with_name("soft_small.json"))
 
 
-class Counted(keras.callbacks.Callback):
-    """Counts what the software GPU does in each batch."""
+class Counting:
+    """Counts what the software GPU does in each batch, for a callback of Keras 3 or 2."""
 
     def __init__(self):
         super().__init__()
@@ -29,6 +29,10 @@ class Counted(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         self.batches.append(since(self.before))
         self.losses.append(float(logs["loss"]))
+
+
+class Counted(Counting, keras.callbacks.Callback):
+    pass
 
 
 def counted():

@@ -17,18 +17,8 @@ L = keras.layers
 keras.utils.set_random_seed(1)
 
 
-class Counted(keras.callbacks.Callback):
-    def __init__(self):
-        super().__init__()
-        self.batches, self.losses = [], []
-
-    def on_train_batch_begin(self, batch, logs=None):
-        soft.reset()
-        self.before = cases.counted()
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.batches.append(cases.since(self.before))
-        self.losses.append(float(logs["loss"]))
+class Counted(cases.Counting, keras.callbacks.Callback):
+    pass
 
 
 def convolutions(x, count=4):

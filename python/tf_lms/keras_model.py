@@ -138,9 +138,10 @@ def check_model(model: Any) -> None:
     """Raises `UsageError` for what has no step to rewrite."""
     if not is_model(model):
         raise UsageError(f"tf_lms.apply takes a Keras model, not {type(model).__name__}; a step of your own goes to tf_lms.function")
-    if keras_2.is_model(model):
+    is_of_2 = keras_2.is_model(model)
+    if is_of_2:
         private_hooks.check_keras_2(keras_2.module())
-    if not (keras_2.is_compiled(model) if keras_2.is_model(model) else model.compiled):
+    if not (keras_2.is_compiled(model) if is_of_2 else model.compiled):
         raise UsageError("the model is not compiled, so it has no step to rewrite; call model.compile(optimizer=..., loss=...) first")
     if model.run_eagerly:
         raise UsageError("the model runs eagerly, so there is no graph to rewrite; compile it without run_eagerly=True")
