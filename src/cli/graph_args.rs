@@ -19,7 +19,7 @@ pub struct GraphArgs {
     #[arg(long, value_name = "N")]
     pub batch_size: Option<u64>,
 
-    /// Shape of a placeholder, as images=1x2000x2000x3; may be given several times
+    /// Shape of a placeholder, as images=1x2000x2000x3, or training=scalar; may be given several times
     #[arg(long = "shape", value_name = "NAME=SHAPE")]
     pub shapes: Vec<GivenShape>,
 

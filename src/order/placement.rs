@@ -30,6 +30,9 @@ impl Place {
 /// Placeholders are on the host: that is where what is fed comes from; but the arguments of functions are on the GPU. All that works on a
 /// resource is where the resource is, and a `Switch` is where its data come from, whatever it is colocated with
 /// (`OptimizeControlFlowColocation`).
+///
+/// Where a device is not named, two rules of the placer (`placer.cc`) go before that. What tells a shape, a size or a rank, and so reads no
+/// values, is where its input is made. And what reads nothing, a constant say, is on the host if all that waits for it is there.
 #[derive(Debug, Clone)]
 pub struct Placement {
     gpus: Vec<Device>,
@@ -72,11 +75,24 @@ impl Placement {
         for &node in graph.topological() {
             placement.follow(graph, node);
         }
+        for node in graph.node_ids().filter(|&node| is_generator(graph, node)) {
+            let mut after = graph.successors(node).map(|next| placement.op(next)).peekable();
+            if names_no_place(graph, node)
+                && after.peek().is_some()
+                && after.all(|place| place == Place::Host)
+            {
+                placement.go_to_host(graph, node);
+            }
+        }
         placement
     }
 
     /// Moves an op to where what it works on is.
     fn follow(&mut self, graph: &Graph, node: NodeId) {
+        if asks_about_input(graph, node) {
+            self.follow_input(graph, node);
+            return;
+        }
         let inputs = graph.data_inputs(node);
         let leads = |tensor: TensorId| match graph.flow(node) {
             Some(Flow::Switch) => inputs.first() == Some(&tensor),
@@ -89,10 +105,32 @@ impl Placement {
         if there == Place::Host && self.op(node) != Place::Host {
             self.go_to_host(graph, node);
         } else if there != self.op(node) && graph.flow(node) == Some(Flow::Switch) {
-            let (place, inputs) = self.at(graph, node, there);
-            self.ops[node.index()] = place;
-            self.inputs.row_mut(node.index()).copy_from_slice(&inputs);
+            self.go_to(graph, node, there);
         }
+    }
+
+    /// Moves an op that asks about its input to where that is made. A generator has no place yet when the placer comes by.
+    fn follow_input(&mut self, graph: &Graph, node: NodeId) {
+        let Some(&input) = graph.data_inputs(node).first() else { return };
+        let from = graph.producer(input);
+        // An argument of a function is no node.
+        if from.index() >= graph.len() || is_generator(graph, from) || !names_no_place(graph, node) {
+            return;
+        }
+        let there = self.op(from);
+        if there != self.op(node) {
+            self.go_to(graph, node, there);
+        }
+    }
+
+    /// Moves an op there, if it has a kernel for that.
+    fn go_to(&mut self, graph: &Graph, node: NodeId, there: Place) {
+        if there == Place::Host {
+            return self.go_to_host(graph, node);
+        }
+        let (place, inputs) = self.at(graph, node, there);
+        self.ops[node.index()] = place;
+        self.inputs.row_mut(node.index()).copy_from_slice(&inputs);
     }
 
     /// Puts an op and all that it takes and gives on the host.
@@ -180,6 +218,23 @@ impl Placement {
     }
 }
 
+/// Whether TensorFlow counts an op among those that know of their input's shape alone (`NC_METADATA` in `graph.cc`).
+fn asks_about_input(graph: &Graph, node: NodeId) -> bool {
+    matches!(graph.op(node).name(), "Shape" | "Size" | "Rank")
+}
+
+/// Whether an op reads nothing and makes one tensor, which is no variable's buffer: the placer looks at its readers first.
+fn is_generator(graph: &Graph, node: NodeId) -> bool {
+    let mut outputs = graph.outputs(node);
+    let only = outputs.next().filter(|_| outputs.next().is_none());
+    graph.data_inputs(node).is_empty() && only.is_some_and(|tensor| !graph.output_type(tensor).is_ref)
+}
+
+/// Whether the placer is free to put an op on any type of device.
+fn names_no_place(graph: &Graph, node: NodeId) -> bool {
+    graph.device(node).kind.is_none() && graph.attrs(node).colocated_with().is_empty()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,5 +287,31 @@ mod tests {
         let gpu = Place::Gpu(0);
         let found = places(&graph.concat(), &["of_fed", "again", "made", "of_made"]);
         assert_eq!(found, [Place::Host, Place::Host, gpu, gpu]);
+    }
+
+    /// As TensorFlow 2.21 places them (`log_device_placement`).
+    #[test]
+    fn what_asks_about_a_shape_is_where_its_input_is_and_a_constant_where_its_readers_are() {
+        let (float, fed) = ([("T", "DT_FLOAT")], [("dtype", "DT_FLOAT")]);
+        let on_host = |node: String| node.replacen("op:", "device: '/device:CPU:0' op:", 1);
+        let on_second = |node: String| node.replacen("op:", "device: '/device:GPU:1' op:", 1);
+        let graph = [
+            node("fed", "Placeholder", "", &fed),
+            on_host(node("host", "Relu", "fed", &float)),
+            node("first", "Relu", "fed", &float),
+            on_second(node("second", "Relu", "fed", &float)),
+            node("of_fed", "Shape", "fed", &float),
+            node("of_host", "Shape", "host", &float),
+            node("of_second", "Size", "second", &float),
+            node("named", "Shape", "host", &float).replacen("op:", "device: '/device:GPU:0' op:", 1),
+            node("values", "Relu", "host", &float),
+            node("for_host", "Const", "", &fed),
+            node("for_both", "Const", "", &fed),
+            on_host(node("reads", "AddV2", "for_host for_both", &float)),
+            node("reads_too", "Relu", "for_both", &float),
+        ];
+        let names = ["of_fed", "of_host", "of_second", "named", "values", "for_host", "for_both"];
+        let (host, first, second) = (Place::Host, Place::Gpu(0), Place::Gpu(1));
+        assert_eq!(places(&graph.concat(), &names), [first, host, second, first, first, host, first]);
     }
 }

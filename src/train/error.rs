@@ -57,7 +57,7 @@ pub enum TrainError {
     },
     /// A placeholder whose shape is open.
     #[error(
-        "the shape of placeholder {name:?} is open ({shape}): give --batch-size N, --shape {name}=D1xD2x…, or --feed {name}=FILE.npy"
+        "the shape of placeholder {name:?} is open ({shape}): give --batch-size N, --shape {name}=D1xD2x… (scalar for a single number), or --feed {name}=FILE.npy"
     )]
     OpenShape {
         /// The placeholder.

@@ -30,6 +30,7 @@ mod peers;
 mod recipe;
 mod softgpu;
 mod stats;
+mod unlisted;
 mod whereabouts;
 mod worker_graph;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use prost::Message;
 
-use super::TrainError;
+use super::{TrainError, unlisted};
 use crate::format::{collected_ops, op_name};
 use crate::graph::{Graph, NodeId, output_shapes};
 use crate::order::{Step, run_alone};
@@ -100,7 +100,7 @@ pub struct Recipe {
     pub iterated: Option<Vec<i64>>,
     /// The iterators that a step takes data from, and how often.
     pub iterators: BTreeMap<String, u64>,
-    /// The variables, if the file lists them.
+    /// The variables: those that the file lists, or else those of the graph that can be read.
     pub variables: Vec<Variable>,
     /// How to save and restore.
     pub saver: Option<Saver>,
@@ -154,6 +154,9 @@ impl Recipe {
             _ => recipe.initializers(graph, &names),
         };
         recipe.check_init(graph, asked)?;
+        if recipe.variables.is_empty() {
+            recipe.variables = unlisted::variables(graph);
+        }
         recipe.find_input(graph, &names);
         recipe.runs = recipe.runs(graph, &names, !asked.train_ops.is_empty());
         recipe.count_takings(graph, &names);

@@ -1,6 +1,6 @@
 //! The original beside the rewritten graph.
 
-use lms_testing::program::{DEEPLAB, GOOGLENET, ready, train};
+use lms_testing::program::{DEEPLAB, GOOGLENET, ready, report, run, train};
 
 #[test]
 fn both_compute_the_same() {
@@ -14,6 +14,22 @@ fn both_compute_the_same() {
     assert_eq!(found["original_losses"], found["rewritten_losses"]);
     assert!(found["variables_compared"].as_u64().unwrap() > 100, "{found}");
     assert_eq!(found["variables_differing"], serde_json::json!([]));
+}
+
+/// A GraphDef lists no variables: they are found in the graph, begin with the same values, and all are compared.
+#[test]
+fn variables_that_no_list_has_are_compared() {
+    if !ready() {
+        return;
+    }
+    let flags = "--train-op train --loss loss --feed labels=randint:0:10 --device soft --threads 1 --steps 3 --compare --json";
+    let flags: Vec<&str> = flags.split(' ').collect();
+    let found = report(&run("testdata/mnist_cnn_noshapes.pb", &flags));
+    assert_eq!(found["first_difference"], serde_json::Value::Null);
+    // Eight, both moments of each, and the powers of both rates.
+    assert_eq!(found["variables_compared"], 26);
+    assert_eq!(found["variables_differing"], serde_json::json!([]));
+    assert_eq!(found["notes"], serde_json::json!([]));
 }
 
 /// The peaks are 426 and 295 MiB.

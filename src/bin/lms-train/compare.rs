@@ -82,7 +82,7 @@ impl Comparison {
         let differing = names.zip(values).filter(|(_, (a, b))| a != b);
         let notes = if job.recipe.variables.is_empty() {
             vec![
-                "the file lists no variables: each graph ran its own initialization, and only losses were compared",
+                "the file lists no variables, and the graph does not tell how all are read and initialized: each graph ran its own initialization, and only losses were compared",
             ]
         } else {
             Vec::new()

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+/// How the shape of a single number is written.
+const SCALAR: &str = "scalar";
+
 /// A shape in text that is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseShapeError {
@@ -11,7 +14,7 @@ pub enum ParseShapeError {
     NoName(String),
     /// A dimension that is no number.
     #[error(
-        "the dimension {dimension:?} of {shape:?} is neither a number nor ? (a shape is written as 8x224x224x3)"
+        "the dimension {dimension:?} of {shape:?} is neither a number nor ? (a shape is written as 8x224x224x3, that of a single number as {SCALAR})"
     )]
     NotANumber {
         /// The shape.
@@ -34,12 +37,12 @@ pub enum ParseShapeError {
     Overflow(String),
 }
 
-/// The shape of one placeholder, as `NAME=1x2000x2000x3` says it. `?` and `-1` leave a dimension open.
+/// The shape of one placeholder, as `NAME=1x2000x2000x3` says it. `?` and `-1` leave a dimension open; `scalar` has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GivenShape {
     /// The placeholder's name.
     pub placeholder: String,
-    /// Its dimensions, -1 for each unknown one.
+    /// Its dimensions, -1 for each unknown one; none of a single number.
     pub dimensions: Vec<i64>,
 }
 
@@ -59,6 +62,9 @@ impl FromStr for GivenShape {
 /// As it is read.
 impl fmt::Display for GivenShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.dimensions.is_empty() {
+            return write!(f, "{}={SCALAR}", self.placeholder);
+        }
         let size = |&size: &i64| if size < 0 { "?".to_string() } else { size.to_string() };
         let sizes: Vec<String> = self.dimensions.iter().map(size).collect();
         write!(f, "{}={}", self.placeholder, sizes.join("x"))
@@ -66,6 +72,9 @@ impl fmt::Display for GivenShape {
 }
 
 fn dimensions(shape: &str) -> Result<Vec<i64>, ParseShapeError> {
+    if shape == SCALAR {
+        return Ok(Vec::new());
+    }
     let mut dimensions = Vec::new();
     let mut elements = 1i64;
     for dimension in shape.split(['x', 'X']) {

@@ -76,10 +76,12 @@ fn shapes_are_read_as_people_write_them() {
     assert_eq!((parsed.placeholder.as_str(), parsed.dimensions), ("a/images", vec![1, 2000, 2000, 3]));
     assert_eq!(parse("x=?x-1X5").unwrap().dimensions, [-1, -1, 5]);
     assert_eq!(parse("x:0=?x-1X5").unwrap().to_string(), "x=?x?x5");
+    assert!(parse("training=scalar").unwrap().dimensions.is_empty());
+    assert_eq!(parse("training:0=scalar").unwrap().to_string(), "training=scalar");
     for text in ["1x2", "=1x2"] {
         assert_eq!(parse(text), Err(ParseShapeError::NoName(text.to_string())));
     }
-    for text in ["x=", "x=1xx2", "x=1,2", "x=1x2 ", "x=--1", "x=+1", "x=1.5"] {
+    for text in ["x=", "x=1xx2", "x=1,2", "x=1x2 ", "x=--1", "x=+1", "x=1.5", "x=scalarx2"] {
         assert!(matches!(parse(text), Err(ParseShapeError::NotANumber { .. })), "{text}");
     }
     for text in ["x=0", "x=1x-2", "x=00", "x=-0"] {
@@ -96,6 +98,7 @@ fn the_batch_size_goes_to_what_is_free() {
     assert_eq!(resolved(Some(32), &[]).unwrap(), [free(&[32, 8])]);
     let any = ("any".to_string(), vec![32, 5]);
     assert_eq!(resolved(Some(32), &["any=?x5"]).unwrap(), [free(&[32, 8]), any]);
+    assert_eq!(resolved(None, &["any=scalar"]).unwrap(), [("any".to_string(), vec![])]);
     let error = resolved(Some(32), &["free=2x8"]).unwrap_err();
     assert_eq!(
         error,

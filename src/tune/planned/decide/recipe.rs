@@ -50,8 +50,8 @@ impl Chains {
 #[derive(Debug)]
 pub(in crate::tune::planned) struct Recipe {
     pub place: Position,
-    /// The ops of the graph that are to read it.
-    pub consumers: Vec<NodeId>,
+    /// The ops of the graph that wait for it.
+    pub waiting: Vec<NodeId>,
     pub runs: Vec<RecipeRun>,
     /// The gaps that a copy must end earlier.
     pub pulled: Vec<Gap>,
@@ -100,12 +100,12 @@ impl Recipe {
     pub fn for_tensor(
         residence: &Residence,
         (tensor, place): (u32, Position),
-        consumers: Vec<NodeId>,
+        waiting: Vec<NodeId>,
         allowance: Allowance,
     ) -> Option<Recipe> {
         let mut recipe = Recipe {
             place,
-            consumers,
+            waiting,
             runs: Vec::new(),
             pulled: Vec::new(),
             orders: Vec::new(),
@@ -169,7 +169,7 @@ impl Recipe {
             Some(absence) if absence.until <= self.place => {
                 let at = (absence.trigger, absence.trigger);
                 let holds = residence.holds();
-                let trigger = holds.last_for(course, of.gpu, at, &self.consumers, Starters::InNoBranch);
+                let trigger = holds.last_for(course, of.gpu, at, &self.waiting, Starters::InNoBranch);
                 (absence.tensor == tensor && trigger.is_some()).then_some(())
             }
             // It comes back later.

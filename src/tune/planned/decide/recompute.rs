@@ -96,9 +96,9 @@ pub(in crate::tune::planned) fn recompute(
             Some(Decision::Again) => (f64::INFINITY, again_limits),
             Some(Decision::Keep) | None => (rule.below, limits),
         };
-        let consumers = residence.consumers(gap.life, &absence);
+        let waiting = residence.waiting(gap.life, &absence);
         let allowance = Allowance { seconds: seconds * below, chains: rule.chains, decisions };
-        let recipe = Recipe::for_tensor(residence, (absence.tensor, until), consumers, allowance);
+        let recipe = Recipe::for_tensor(residence, (absence.tensor, until), waiting, allowance);
         if let Some(recipe) = recipe {
             apply(recipe, residence, limits, rule, (gap.life, &absence));
         }
@@ -120,7 +120,7 @@ fn apply(
     let places = (absence.after.max(absence.gone_at), before);
     let starters = residence.starters(life);
     let holds = residence.holds();
-    let Some(trigger) = holds.last_for(residence.course(), gpu, places, &recipe.consumers, starters) else {
+    let Some(trigger) = holds.last_for(residence.course(), gpu, places, &recipe.waiting, starters) else {
         return;
     };
     let Some(pulls) = pulls(&recipe, residence, before) else { return };
@@ -133,28 +133,34 @@ fn apply(
         let fits = here + transient + residence.bytes_between(place) <= limit
             && (trigger == before || room.most(trigger.next(), place) + transient <= limit)
             && pulls.iter().all(|pull| room.most(pull.trigger.next(), pull.was.next()) <= limit);
-        fits.then(|| {
-            residence.order(recipe.orders);
-            residence.take_between(place, transient);
-            // The tensor is not there while it would have been on its way.
-            residence.return_from(gap, trigger.max(absence.trigger));
-            let count = recipe.runs.len();
-            let mut runs: Vec<SecondRunId> = Vec::with_capacity(count);
-            for RecipeRun { node, tensor, inputs } in recipe.runs {
-                let read = |input: RecipeInput| RunInput {
-                    tensor: input.tensor,
-                    from: input.from.map(|run| runs[run]),
-                };
-                let reads = inputs.into_iter().map(read).collect();
-                let run = residence.run_again(SecondRun { node, tensor, place, trigger, reads });
-                runs.push(run);
-                if runs.len() == count {
-                    residence.make_again(gap, run);
-                } else if rule.chains != Chains::Short {
-                    keep_from(residence, limits, run);
-                }
+        if !fits {
+            return None;
+        }
+        residence.order(recipe.orders);
+        residence.take_between(place, transient);
+        // The tensor is not there while it would have been on its way.
+        residence.return_from(gap, trigger.max(absence.trigger));
+        let count = recipe.runs.len();
+        let mut runs: Vec<SecondRunId> = Vec::with_capacity(count);
+        for RecipeRun { node, tensor, inputs } in recipe.runs {
+            let read =
+                |input: RecipeInput| RunInput { tensor: input.tensor, from: input.from.map(|run| runs[run]) };
+            let reads = inputs.into_iter().map(read).collect();
+            let run = residence.run_again(SecondRun { node, tensor, place, trigger, reads });
+            runs.push(run);
+            if runs.len() == count {
+                residence.make_again(gap, run);
+            } else if rule.chains != Chains::Short {
+                keep_from(residence, limits, run);
             }
-        })
+        }
+        // What others have come back is started for them.
+        let may_wait = |&at: &Position| {
+            let (course, holds) = (residence.course(), residence.holds());
+            at == trigger
+                || holds.last_for(course, gpu, (at, at), &recipe.waiting, Starters::InNoBranch).is_some()
+        };
+        residence.triggers_behind(*runs.last()?).iter().all(may_wait).then_some(())
     });
 }
 
@@ -171,10 +177,10 @@ fn keep_from(residence: &mut Residence, limits: &[i64], run: SecondRunId) {
     }
     let of = residence.life(life);
     let (gpu, bytes) = (of.gpu, of.bytes as i64);
-    let consumers = residence.consumers(life, &known);
+    let waiting = residence.waiting(life, &known);
     let starters = residence.starters(life);
     let holds = residence.holds();
-    let may_start = holds.last_for(course, gpu, (trigger, trigger), &consumers, starters).is_some();
+    let may_start = holds.last_for(course, gpu, (trigger, trigger), &waiting, starters).is_some();
     let room = residence.room_of(life);
     if may_start && room.most(trigger.next(), known.trigger.next()) + bytes <= limits[usize::from(gpu)] {
         let gap = Gap { life, after: known.after };
@@ -187,14 +193,14 @@ fn keep_from(residence: &mut Residence, limits: &[i64], run: SecondRunId) {
 fn pulls(recipe: &Recipe, residence: &Residence, before: Position) -> Option<Vec<Pull>> {
     let earlier = |&gap: &Gap| {
         let was = *residence.absence(gap)?;
-        let mut consumers = residence.consumers(gap.life, &was);
-        consumers.extend(&recipe.consumers);
+        let mut waiting = residence.waiting(gap.life, &was);
+        waiting.extend(&recipe.waiting);
         let gpu = residence.life(gap.life).gpu;
         let trigger = residence.holds().last_for(
             residence.course(),
             gpu,
             (gap.after.next(), before),
-            &consumers,
+            &waiting,
             Starters::InNoBranch,
         )?;
         (trigger <= was.trigger && trigger >= was.gone_at).then_some(Pull { gap, trigger, was: was.trigger })

@@ -29,10 +29,10 @@ pub(in crate::tune::planned) fn place_triggers(
             let wanted = pace.trigger(back, decisions.lead(back.gap)).clamp(first, now);
             let full = residence.room(gpu).last_above(wanted.next(), now.next(), limit - bytes);
             let from = full.unwrap_or(wanted).min(now);
-            let consumers = residence.consumers(life, &absence);
+            let waiting = residence.waiting(life, &absence);
             let found = residence
                 .holds()
-                .last_for(residence.course(), gpu as u16, (first, from), &consumers, residence.starters(life))
+                .last_for(residence.course(), gpu as u16, (first, from), &waiting, residence.starters(life))
                 .filter(|&found| {
                     found < now && residence.room(gpu).most(found.next(), now.next()) + bytes <= limit
                 });

@@ -262,6 +262,76 @@ impl<'a> Residence<'a> {
         self.nodes_that_read(self.returned(life, absence))
     }
 
+    /// The ops of the graph that wait for a return: those that read what comes back, under whatever name, and those that read what second
+    /// runs make of it.
+    pub fn waiting(&self, life: LifeId, absence: &Absence) -> Vec<NodeId> {
+        let mut waiting = Vec::new();
+        let mut runs: Vec<SecondRunId> = Vec::new();
+        let mut reads: Vec<Reader> = self.returned(life, absence).map(|read| read.reader).collect();
+        let mut looked_at = 0;
+        loop {
+            for reader in reads.drain(..) {
+                match reader {
+                    Reader::Entry(_) => waiting.extend(self.node(reader)),
+                    Reader::Again(run) if !runs.contains(&run) => runs.push(run),
+                    Reader::Again(_) => {}
+                }
+            }
+            let Some(&run) = runs.get(looked_at) else { break };
+            looked_at += 1;
+            reads.extend(self.readers_of_run(run));
+        }
+        let mut seen = HashSet::new();
+        waiting.retain(|&node| seen.insert(node));
+        waiting
+    }
+
+    /// Who reads what a second run makes: those behind it in its own chain, and those that read it in place of the original.
+    fn readers_of_run(&self, run: SecondRunId) -> impl Iterator<Item = Reader> {
+        let SecondRun { tensor, place, .. } = self.second_runs[run];
+        let behind = (run.number() + 1..self.second_runs.len() as u32).map(SecondRunId::new);
+        let in_chain = behind
+            .take_while(move |&next| self.second_runs[next].place == place)
+            .filter(move |&next| self.second_runs[next].reads.iter().any(|read| read.from == Some(run)))
+            .map(Reader::Again);
+        let ended = self.course.life_of[tensor as usize].and_then(|life| {
+            let mut absences = self.absences[life].iter();
+            absences.find(|absence| absence.comeback == Comeback::Again(run)).map(|absence| (life, absence))
+        });
+        let reads = ended.into_iter().flat_map(|(life, absence)| self.returned(life, absence));
+        let reads = reads.map(|read| read.reader);
+        in_chain.chain(reads)
+    }
+
+    /// The places of all ops that a second run hangs on: what starts it, and what starts the returns of what it reads.
+    pub fn triggers_behind(&self, run: SecondRunId) -> Vec<Position> {
+        let mut triggers = Vec::new();
+        let mut runs = vec![run];
+        let mut looked_at = 0;
+        while let Some(&run) = runs.get(looked_at) {
+            looked_at += 1;
+            let SecondRun { place, trigger, reads, .. } = &self.second_runs[run];
+            triggers.push(*trigger);
+            for read in reads {
+                let back = || self.absence_before(self.course.life_of[read.tensor as usize]?, *place);
+                let made_by = match (read.from, back()) {
+                    (None, Some(absence)) => {
+                        triggers.push(absence.trigger);
+                        match absence.comeback {
+                            Comeback::Again(run) => Some(run),
+                            Comeback::Swap => None,
+                        }
+                    }
+                    (from, _) => from,
+                };
+                runs.extend(made_by.filter(|run| !runs.contains(run)));
+            }
+        }
+        triggers.sort_unstable();
+        triggers.dedup();
+        triggers
+    }
+
     /// The ops of the graph that are to read a tensor that comes back.
     pub fn consumers_of(&self, tensor: u32, life: LifeId, absence: &Absence) -> Vec<NodeId> {
         self.nodes_that_read(self.returned(life, absence).filter(|read| read.tensor == tensor))

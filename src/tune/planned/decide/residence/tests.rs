@@ -136,3 +136,61 @@ fn attempts_that_fail_change_nothing() {
         assert!(done.is_some() && residence.changes.is_empty());
     });
 }
+
+/// An op that reads what a second run makes waits for all that this run reads: for the copies, and for the other runs.
+#[test]
+fn who_reads_what_is_made_again_waits_for_what_it_is_made_of() {
+    with_residence("mnist_cnn", 0, |mut residence| {
+        // Four buffers that are absent, each made of the one before.
+        let gaps = gaps(&residence);
+        let mut chosen: Vec<(Gap, Absence)> = Vec::new();
+        for gap in gaps {
+            let absence = residence.possible_absence(gap).unwrap();
+            let is_later = chosen
+                .last()
+                .is_none_or(|(last, before)| gap.life != last.life && absence.until > before.until);
+            if is_later && chosen.len() < 4 {
+                residence.leave(gap.life, absence);
+                chosen.push((gap, absence));
+            }
+        }
+        let [copied, other, third, last] = *chosen else { panic!("{chosen:?}") };
+        let read = |tensor, from| vec![RunInput { tensor, from }];
+        let run = |(gap, absence): (Gap, Absence), reads| {
+            let node = NodeId(0);
+            (
+                gap,
+                SecondRun {
+                    node,
+                    tensor: absence.tensor,
+                    place: absence.until,
+                    trigger: absence.trigger,
+                    reads,
+                },
+            )
+        };
+        let (gap, of_copy) = run(other, read(copied.1.tensor, None));
+        let (gap_of_third, of_run) = run(third, read(other.1.tensor, None));
+        let (gap_of_last, of_chain) = run(last, read(third.1.tensor, None));
+        let of_copy = residence.run_again(of_copy);
+        residence.make_again(gap, of_copy);
+        let of_run = residence.run_again(of_run);
+        residence.make_again(gap_of_third, of_run);
+        let on_the_way = residence.run_again(of_chain.clone());
+        let end =
+            residence.run_again(SecondRun { reads: read(of_chain.tensor, Some(on_the_way)), ..of_chain });
+        residence.make_again(gap_of_last, end);
+
+        let waiting = residence.waiting(copied.0.life, &copied.1);
+        for &(gap, _) in &chosen {
+            let absence = *residence.absence(gap).unwrap();
+            let consumers = residence.consumers(gap.life, &absence);
+            assert!(!consumers.is_empty() && consumers.iter().all(|node| waiting.contains(node)), "{gap:?}");
+        }
+        let mut triggers: Vec<Position> = chosen.iter().map(|(_, absence)| absence.trigger).collect();
+        triggers.sort_unstable();
+        triggers.dedup();
+        assert_eq!(residence.triggers_behind(end), triggers);
+        assert_eq!(residence.waiting(last.0.life, &last.1), residence.consumers(last.0.life, &last.1));
+    });
+}
