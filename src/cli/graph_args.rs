@@ -9,7 +9,7 @@ use super::Failure;
 use crate::graph::Graph;
 use crate::pipeline::AnalysisOptions;
 use crate::plan::Iterations;
-use crate::shape::{Dimensions, DimensionsError, GivenShape, GivenShapes};
+use crate::shape::{Dimensions, DimensionsError, GivenShape, GivenShapes, GivenValue};
 
 /// What a file does not say about its graph.
 #[derive(Debug, Clone, Args)]
@@ -22,6 +22,10 @@ pub struct GraphArgs {
     /// Shape of a placeholder, as images=1x2000x2000x3, or training=scalar; may be given several times
     #[arg(long = "shape", value_name = "NAME=SHAPE")]
     pub shapes: Vec<GivenShape>,
+
+    /// Whole numbers that are fed to a placeholder and that sizes depend on, as batch=32 or noise_shape=300,200; may be given several times
+    #[arg(long = "value", value_name = "NAME=N[,N…]")]
+    pub values: Vec<GivenValue>,
 
     /// How often loops run where the graph does not tell: N for all, LOOP=N for one by the name of its frame; may be given several times
     #[arg(long, value_name = "N|LOOP=N")]
@@ -113,6 +117,6 @@ impl GraphArgs {
 
     /// The shapes that were given.
     pub fn given_shapes(&self) -> GivenShapes {
-        GivenShapes { batch_size: self.batch_size, shapes: self.shapes.clone() }
+        GivenShapes { batch_size: self.batch_size, shapes: self.shapes.clone(), values: self.values.clone() }
     }
 }

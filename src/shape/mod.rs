@@ -11,7 +11,10 @@ mod parameters;
 
 pub use bounds::{Growth, LargestValue, decided_conditions, largest_value};
 pub use dimensions::{Dimensions, DimensionsError, ParseDimensionsError};
-pub use given::{Declared, GivenShape, GivenShapeError, GivenShapes, ParseShapeError, PlaceholderShapes};
+pub use given::{
+    Declared, FedValue, GivenShape, GivenShapeError, GivenShapes, GivenValue, ParseShapeError,
+    ParseValueError, PlaceholderShapes,
+};
 pub use parameters::learning_parameter_bytes;
 
 use crate::graph::{Graph, NodeId, TensorId, output_shapes};

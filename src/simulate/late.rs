@@ -30,8 +30,9 @@ fn ends_of_loops(
     pairs.collect()
 }
 
-/// How many ops a constant waits for; of more, which are seldom, the others count for nothing, so that edges stay few.
-const MOST_WAITS: usize = 32;
+/// How many ops a constant waits for in any case: the last ones. It waits for all as long as there are no more such waits than nodes, so that
+/// edges stay few: `with tf.control_dependencies(updates):` has each constant of an optimizer wait for each update.
+const SOME_WAITS: usize = 32;
 
 /// Edges between the ops of a step that lead through constants.
 #[derive(Debug, Clone)]
@@ -50,14 +51,19 @@ impl Late {
         let is_run = |node: NodeId| is_there(node) && !constant[node.index()] && runs(node);
         let mut behind: HashMap<NodeId, Vec<NodeId>> = HashMap::new();
         let mut edges: Vec<(NodeId, NodeId)> = Vec::new();
-        for &node in graph.topological() {
+        let mut position = vec![0u32; graph.len()];
+        let mut waits = 0;
+        for (place, &node) in (0..).zip(graph.topological()) {
+            position[node.index()] = place;
             let through = graph.predecessors(node).filter_map(|from| behind.get(&from)).flatten();
             if is_constant(node) {
                 let own = graph.control_inputs(node).iter().filter(|&&from| is_run(from));
                 let mut all: Vec<NodeId> = through.chain(own).copied().collect();
-                all.sort_unstable();
+                all.sort_unstable_by_key(|before| position[before.index()]);
                 all.dedup();
-                all.truncate(MOST_WAITS);
+                let most = graph.len().saturating_sub(waits).max(SOME_WAITS);
+                all.drain(..all.len().saturating_sub(most));
+                waits += all.len();
                 if !all.is_empty() {
                     behind.insert(node, all);
                 }
@@ -88,5 +94,55 @@ impl Late {
     /// The ops that wait for it.
     pub fn after(&self, node: NodeId) -> &[NodeId] {
         self.after.row(node.index())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+    use crate::format::{Model, ReadOptions};
+    use crate::ops::OpRegistry;
+
+    /// An optimizer's last update waits for those of all batch norms, and what reads the constant that it adds for the optimizer.
+    #[test]
+    fn who_reads_a_constant_waits_for_the_last_that_it_waits_for() {
+        let float = "attr { key: 'T' value { type: DT_FLOAT } }";
+        let fed = "attr { key: 'dtype' value { type: DT_FLOAT } }";
+        let text = |constants: usize| {
+            let mut text = format!("node {{ name: 'x' op: 'Placeholder' {fed} }}\n");
+            let mut controls = String::new();
+            for update in 0..100 {
+                writeln!(text, "node {{ name: 'u{update}' op: 'Relu' input: 'x' {float} }}").unwrap();
+                write!(controls, "input: '^u{update}' ").unwrap();
+            }
+            writeln!(text, "node {{ name: 'last' op: 'Relu' input: 'u99' {float} }}").unwrap();
+            for number in 0..constants {
+                writeln!(text, "node {{ name: 'c{number}' op: 'Const' input: '^last' {controls} {fed} }}")
+                    .unwrap();
+                writeln!(text, "node {{ name: 'r{number}' op: 'Relu' input: 'c{number}' {float} }}").unwrap();
+            }
+            text
+        };
+        let waits = |constants: usize| {
+            let bytes = text(constants).into_bytes();
+            let model = Model::from_bytes("test.pbtxt", bytes, &ReadOptions::default()).unwrap();
+            let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+            let constant: Vec<bool> = graph.node_ids().map(|node| graph.op(node).name() == "Const").collect();
+            let late = Late::of(&graph, &ControlFlow::of(&graph), &constant, |_| true);
+            let reader = |number: usize| {
+                let name = format!("r{number}");
+                graph.node_ids().find(|&node| graph.name(node) == name).unwrap()
+            };
+            let before = |number| -> Vec<&str> {
+                late.before(reader(number)).iter().map(|&node| graph.name(node)).collect()
+            };
+            let (first, last) = (before(0), before(constants - 1));
+            assert!(first.contains(&"last") && last.contains(&"last"), "{first:?} {last:?}");
+            (first.len(), last.len())
+        };
+        assert_eq!(waits(1), (101, 101));
+        assert_eq!(waits(50), (101, SOME_WAITS));
     }
 }

@@ -34,6 +34,7 @@ mod program;
 mod runs;
 mod scenario;
 
+mod unknown_sizes;
 mod wiring;
 
 pub use accumulations::Accumulation;
@@ -47,7 +48,8 @@ pub use iterations::{LoopTimes, UnknownIterations, gives_zero, growths};
 pub use machine::Machine;
 pub use memory::Allocator;
 pub use outcome::{GpuOutcome, Holder, NoObserver, Observer, OutOfMemory, Outcome, Piece};
-pub use outline::{OpCost, Outline, UnknownSizes, Unpredictable};
+pub use outline::{OpCost, Outline, Unpredictable};
 pub use pool::{CHUNK_BYTES, Chunk, Pool, in_chunks};
 pub use program::{Buffer, Origin, Program};
 pub use scenario::{Holes, Scenario};
+pub use unknown_sizes::UnknownSizes;

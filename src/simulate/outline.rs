@@ -24,9 +24,10 @@ use super::persistent::{Persistent, handle_bytes};
 use super::pool::in_chunks;
 use super::program::{Buffer, NONE, buffer};
 use super::runs::Runs;
+use super::unknown_sizes::{UnknownSizes, check_sizes};
 use super::wiring::Wiring;
 use crate::graph::{Graph, Liveness, NodeId, ResourceVariables, TensorId};
-use crate::ops::{Fact, Flow};
+use crate::ops::Flow;
 use crate::order::{Place, Placement};
 use crate::plan::{Accumulator, Analysis, Draft, Traffic, Weight, accumulators, weights};
 use crate::shape::decided_conditions;
@@ -80,38 +81,6 @@ enum Kind {
     Initializer,
 }
 
-/// Tensors whose size somebody must say before memory can be simulated.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the sizes of {count} tensors that a step keeps on a GPU are unknown ({}{}); {}",
-    examples.join(", "),
-    if *count > examples.len() { ", …" } else { "" },
-    match (placeholders.is_empty(), deciding) {
-        (true, Some(op)) if op.contains("(CudnnRNN") => format!(
-            "only cuDNN knows how much {op} keeps for its gradient; make it without cuDNN (in Keras, LSTM(…, use_cudnn=False))"
-        ),
-        (true, Some(op)) => format!(
-            "only the data decides what {op} makes, and no shape bounds it; have the program give a size that it knows \
-             (x.shape[1] for tf.shape(x)[1], set_shape, num_segments)"
-        ),
-        (true, None) => "give the free sizes of the graph's placeholders with --batch-size or --shape".to_string(),
-        (false, _) => format!(
-            "give the free sizes of the graph's placeholders with --batch-size or --shape: {}",
-            placeholders.join(", ")
-        ),
-    }
-)]
-pub struct UnknownSizes {
-    /// How many there are.
-    pub count: usize,
-    /// Some of them.
-    pub examples: Vec<String>,
-    /// The placeholders that leave sizes open, with what is known of their shapes.
-    pub placeholders: Vec<String>,
-    /// An op, with its kind, that makes what is unknown of what is known.
-    pub deciding: Option<String>,
-}
-
 /// What somebody must say before a step can be simulated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unpredictable {
@@ -122,9 +91,6 @@ pub enum Unpredictable {
     #[error(transparent)]
     Iterations(#[from] UnknownIterations),
 }
-
-/// How many tensors a message names.
-const MOST_EXAMPLES: usize = 3;
 
 /// How long an op takes, and what it needs meanwhile.
 #[derive(Debug, Clone, Copy, Default)]
@@ -559,66 +525,4 @@ fn listing(graph: &Graph, late: &Late, runs: impl Fn(NodeId) -> bool) -> Vec<Nod
 pub(super) fn output_bytes(analysis: &Analysis, node: NodeId, tensor: TensorId) -> Option<u64> {
     let graph = analysis.graph;
     analysis.sizes.bytes(tensor).or_else(|| graph.op(node).facts().reserve_bytes(graph.output_index(tensor)))
-}
-
-fn check_sizes(analysis: &Analysis, placement: &Placement, order: &[NodeId]) -> Result<(), UnknownSizes> {
-    let graph = analysis.graph;
-    let mut unknown: Vec<TensorId> = Vec::new();
-    for &node in order {
-        for tensor in graph.outputs(node) {
-            let output_type = graph.output_type(tensor);
-            if buffer(graph, &analysis.sizes, node, tensor).may_be_own()
-                && output_type.dtype.size_in_bytes().is_some()
-                && placement.output(tensor) != Place::Host
-                && output_bytes(analysis, node, tensor).is_none()
-            {
-                unknown.push(tensor);
-            }
-        }
-    }
-    if unknown.is_empty() {
-        return Ok(());
-    }
-    let is_open = |node: &NodeId| {
-        // A table's handle has no size that anybody could give.
-        let is_sizeless = |tensor: TensorId| {
-            analysis.sizes.bytes(tensor).is_none()
-                && graph.output_type(tensor).dtype.size_in_bytes().is_some()
-        };
-        graph.op(*node).facts().has(Fact::Fed) && graph.outputs(*node).any(is_sizeless)
-    };
-    let shape_of =
-        |node: NodeId| match graph.outputs(node).next().and_then(|tensor| analysis.shapes.get(tensor)) {
-            Some(shape) => {
-                let sizes: Vec<String> = shape
-                    .iter()
-                    .map(|&size| if size < 0 { "?".to_string() } else { size.to_string() })
-                    .collect();
-                format!("{}={}", graph.name(node), sizes.join("x"))
-            }
-            None => graph.name(node).to_string(),
-        };
-    let is_sized = |tensor: TensorId| {
-        analysis.sizes.bytes(tensor).is_some()
-            || graph.output_type(tensor).dtype.size_in_bytes().is_none()
-            || graph.producer(tensor).index() >= graph.len()
-    };
-    let decides = |node: &NodeId| {
-        graph.outputs(*node).any(|tensor| !is_sized(tensor))
-            && graph
-                .data_inputs(*node)
-                .iter()
-                .all(|&input| is_sized(input) || graph.is_back_edge(graph.producer(input), *node))
-    };
-    let deciding = order.iter().copied().find(decides);
-    Err(UnknownSizes {
-        count: unknown.len(),
-        deciding: deciding.map(|node| format!("{} ({})", graph.name(node), graph.op(node).name())),
-        examples: unknown
-            .iter()
-            .take(MOST_EXAMPLES)
-            .map(|&tensor| graph.tensor_name(tensor).to_string())
-            .collect(),
-        placeholders: order.iter().copied().filter(is_open).map(shape_of).collect(),
-    })
 }

@@ -7,8 +7,8 @@ use super::{Recipe, TrainError, npy};
 use crate::dtype::DataType;
 use crate::graph::{Graph, NodeId};
 use crate::ops::{Attr, AttrLookup, Fact};
-use crate::runtime::Tensor;
-use crate::shape::PlaceholderShapes;
+use crate::runtime::{Tensor, TensorError};
+use crate::shape::{FedValue, PlaceholderShapes};
 
 /// A placeholder with its value.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +56,12 @@ impl Feeds {
                 return Err(feed("the placeholder has no type".to_string()));
             };
             let shape = given.get(&node).map(|shape| shape.to_vec()).or_else(|| attrs.shape("shape"));
+            let sizes = shapes.value(node).map(|value| numbers(value, dtype)).transpose();
+            let sizes = sizes.map_err(|error| feed(error.to_string()))?;
+            if let (None, Some(tensor)) = (spec, &sizes) {
+                feeds.push(Fed { name: name.to_string(), tensor: tensor.clone() });
+                continue;
+            }
             let tensor = match spec.map(|spec| spec.values.clone()).or_else(|| Values::default_for(dtype)) {
                 None => return Err(feed(no_default(dtype))),
                 Some(Values::File(path)) => {
@@ -70,6 +76,9 @@ impl Feeds {
                     made.map_err(|error| feed(error.to_string()))?
                 }
             };
+            if sizes.is_some_and(|sizes| sizes != tensor) {
+                return Err(feed("is something else than --value says".to_string()));
+            }
             feeds.push(Fed { name: name.to_string(), tensor });
         }
         Ok(Feeds(feeds))
@@ -114,6 +123,17 @@ fn check_name(graph: &Graph, placeholders: &[NodeId], spec: &FeedSpec) -> Result
 
 fn no_default(dtype: DataType) -> String {
     format!("values of type {dtype} cannot be made up, and .npy files have none")
+}
+
+/// The tensor of what a placeholder is to be fed.
+fn numbers(value: &FedValue, dtype: DataType) -> Result<Tensor, TensorError> {
+    match dtype {
+        DataType::INT64 => Tensor::of(value.shape(), value.numbers()),
+        _ => Tensor::of(
+            value.shape(),
+            &value.numbers().iter().map(|&number| number as i32).collect::<Vec<i32>>(),
+        ),
+    }
 }
 
 /// The shape of a placeholder without open dimensions.

@@ -5,6 +5,7 @@ use prost::Message;
 use tf_lms::format::{Model, ReadOptions};
 use tf_lms::graph::Graph;
 use tf_lms::ops::OpRegistry;
+use tf_lms::proto::tensorflow::attr_value::Value;
 use tf_lms::proto::tensorflow::{OpDef, OpList};
 use tf_lms::runtime::{InferError, TensorFlow, infer_shapes};
 use tf_lms::shape::GivenShapes;
@@ -20,7 +21,11 @@ fn perceptron() -> Nodes {
 }
 
 fn given(batch_size: Option<u64>, shapes: &[&str]) -> GivenShapes {
-    GivenShapes { batch_size, shapes: shapes.iter().map(|text| text.parse().unwrap()).collect() }
+    GivenShapes {
+        batch_size,
+        shapes: shapes.iter().map(|text| text.parse().unwrap()).collect(),
+        ..GivenShapes::default()
+    }
 }
 
 /// The shapes of all nodes' first outputs by name, as text.
@@ -58,6 +63,33 @@ fn what_nothing_declares_or_gives_stays_unknown() {
     nodes.add("both", "Relu", &["any"], &[("T", attr_type(1))]).declares("both", &[2, -1]);
     let shapes = ask(tensorflow, &nodes, &given(None, &[])).unwrap();
     assert_eq!(shapes, "x:0 Some([-1, 8]), any:0 None, relu:0 Some([-1, 8]), both:0 Some([2, -1])");
+}
+
+/// A state of zeros for as many examples as are fed, and noise of a shape that is fed.
+#[test]
+fn what_is_fed_decides_sizes() {
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
+    let mut nodes = Nodes::default();
+    let numbers = [("dtype", attr_type(3))];
+    nodes.add("batch", "Placeholder", &[], &numbers).add("shape", "Placeholder", &[], &numbers);
+    nodes.placeholder("zero", &[]).placeholder("x", &[8]);
+    nodes.add("dims", "Pack", &["batch", "batch"], &[("T", attr_type(3)), ("N", Value::I(2))]);
+    nodes.add("zeros", "Fill", &["dims", "zero"], &[("T", attr_type(1))]);
+    nodes.add("noise", "RandomUniform", &["shape"], &[("dtype", attr_type(1)), ("T", attr_type(3))]);
+    let value = |values: &[&str]| GivenShapes {
+        values: values.iter().map(|text| text.parse().unwrap()).collect(),
+        ..GivenShapes::default()
+    };
+    let shapes = ask(tensorflow, &nodes, &value(&["shape=4,6"])).unwrap();
+    assert!(shapes.ends_with("zeros:0 Some([-1, -1]), noise:0 Some([4, 6])"), "{shapes}");
+    let shapes = ask(tensorflow, &nodes, &given(None, &["shape=1"])).unwrap();
+    assert!(shapes.ends_with("noise:0 Some([-1])"), "{shapes}");
+    // A vector of one, since the placeholder's shape says so.
+    let both = GivenShapes { shapes: vec!["shape=1".parse().unwrap()], ..value(&["shape=1", "batch=32"]) };
+    let shapes = ask(tensorflow, &nodes, &both).unwrap();
+    assert!(shapes.ends_with("zeros:0 Some([32, 32]), noise:0 Some([1])"), "{shapes}");
+    let error = ask(tensorflow, &nodes, &value(&["x=8"])).unwrap_err().to_string();
+    assert_eq!(error, "--value x: the placeholder takes no whole numbers of 32 or 64 bits");
 }
 
 #[test]

@@ -25,10 +25,12 @@ impl fmt::Display for Show<'_> {
 pub enum GivenShapeError {
     /// No node of this name.
     #[error(
-        "--shape {name}: the graph has no node of that name; its placeholders are {}",
+        "{flag} {name}: the graph has no node of that name; its placeholders are {}",
         names(placeholders)
     )]
     NoSuchNode {
+        /// The flag that has the name.
+        flag: &'static str,
         /// The name.
         name: String,
         /// The placeholders that there are.
@@ -36,10 +38,12 @@ pub enum GivenShapeError {
     },
     /// A node of another op.
     #[error(
-        "--shape {name}: that node is a {op}, not a placeholder; the graph's placeholders are {}",
+        "{flag} {name}: that node is a {op}, not a placeholder; the graph's placeholders are {}",
         names(placeholders)
     )]
     NotAPlaceholder {
+        /// The flag that has the name.
+        flag: &'static str,
         /// The name.
         name: String,
         /// Its op.
@@ -66,6 +70,14 @@ pub enum GivenShapeError {
         given: Vec<i64>,
         /// What the graph says, -1 for each free dimension.
         declared: Vec<i64>,
+    },
+    /// Numbers that a placeholder cannot be fed.
+    #[error("--value {name}: {why}")]
+    Value {
+        /// The placeholder.
+        name: String,
+        /// What is wrong.
+        why: String,
     },
     /// A batch size where none is free.
     #[error("--batch-size {batch_size}: no placeholder has a free first dimension ({})", placeholders.join(", "))]

@@ -1,4 +1,4 @@
-//! Shapes that the user gives: a batch size, and the shape of a placeholder.
+//! Shapes that the user gives: a batch size, the shape of a placeholder, and the numbers that are fed to one which sizes depend on.
 //!
 //! They are never written to the model. [`GivenShapes::resolve`] checks them against the graph, and
 //! [`PlaceholderShapes::graph_def`] makes the copy of the graph from which TensorFlow infers all other shapes.
@@ -10,6 +10,7 @@
 mod error;
 mod parse;
 mod placeholders;
+mod value;
 
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ mod tests;
 pub use error::GivenShapeError;
 pub use parse::{GivenShape, ParseShapeError};
 pub use placeholders::{Declared, PlaceholderShapes};
+pub use value::{FedValue, GivenValue, ParseValueError};
 
 use std::collections::HashMap;
 
@@ -37,12 +39,14 @@ pub struct GivenShapes {
     pub batch_size: Option<u64>,
     /// The shapes of single placeholders.
     pub shapes: Vec<GivenShape>,
+    /// What is fed to single placeholders.
+    pub values: Vec<GivenValue>,
 }
 
 impl GivenShapes {
     /// Whether nothing is given.
     pub fn is_empty(&self) -> bool {
-        self.batch_size.is_none() && self.shapes.is_empty()
+        self.batch_size.is_none() && self.shapes.is_empty() && self.values.is_empty()
     }
 
     /// Finds the placeholders, and checks that what is given fits them.
@@ -60,6 +64,7 @@ impl GivenShapes {
         let placeholders: Vec<NodeId> =
             graph.node_ids().filter(|&node| is_placeholder(graph, node)).collect();
         self.resolve_shapes(graph, &placeholders, &mut resolved)?;
+        self.resolve_values(graph, &placeholders, &mut resolved)?;
         if let Some(batch_size) = self.batch_size {
             resolve_batch(batch_size, graph, &placeholders, &mut resolved)?;
         }
@@ -77,16 +82,9 @@ impl GivenShapes {
             return Ok(());
         }
         let by_name: HashMap<&str, NodeId> = graph.node_ids().map(|node| (graph.name(node), node)).collect();
-        let known = || placeholders.iter().map(|&node| graph.name(node).to_string()).collect();
         for GivenShape { placeholder, dimensions } in &self.shapes {
             let name = placeholder.clone();
-            let Some(&node) = by_name.get(name.as_str()) else {
-                return Err(GivenShapeError::NoSuchNode { name, placeholders: known() });
-            };
-            if !is_placeholder(graph, node) {
-                let op = graph.op(node).name().to_string();
-                return Err(GivenShapeError::NotAPlaceholder { name, op, placeholders: known() });
-            }
+            let node = find(graph, &by_name, placeholders, &name, "--shape")?;
             let shape = match declared_shape(graph, node) {
                 None => dimensions.clone(),
                 Some(declared) => {
@@ -100,6 +98,48 @@ impl GivenShapes {
             }
         }
         Ok(())
+    }
+
+    fn resolve_values(
+        &self,
+        graph: &Graph,
+        placeholders: &[NodeId],
+        resolved: &mut PlaceholderShapes,
+    ) -> Result<(), GivenShapeError> {
+        if self.values.is_empty() {
+            return Ok(());
+        }
+        let by_name: HashMap<&str, NodeId> = graph.node_ids().map(|node| (graph.name(node), node)).collect();
+        for GivenValue { placeholder, numbers } in &self.values {
+            let node = find(graph, &by_name, placeholders, placeholder, "--value")?;
+            let value = FedValue::of(graph, node, resolved.shapes.get(&node), numbers)?;
+            resolved.shapes.insert(node, value.shape.clone());
+            if resolved.values.insert(node, value).is_some() {
+                let why = "is given twice".to_string();
+                return Err(GivenShapeError::Value { name: placeholder.clone(), why });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The placeholder of a name that a flag has.
+fn find(
+    graph: &Graph,
+    by_name: &HashMap<&str, NodeId>,
+    placeholders: &[NodeId],
+    name: &str,
+    flag: &'static str,
+) -> Result<NodeId, GivenShapeError> {
+    let known = || placeholders.iter().map(|&node| graph.name(node).to_string()).collect();
+    let name = name.to_string();
+    match by_name.get(name.as_str()) {
+        None => Err(GivenShapeError::NoSuchNode { flag, name, placeholders: known() }),
+        Some(&node) if is_placeholder(graph, node) => Ok(node),
+        Some(&node) => {
+            let op = graph.op(node).name().to_string();
+            Err(GivenShapeError::NotAPlaceholder { flag, name, op, placeholders: known() })
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prost::Message;
 
+use super::value::FedValue;
 use super::{OUTPUT_SHAPES, SHAPE};
 use crate::format::Model;
 use crate::format::wire::{Fields, put_length_delimited_header};
@@ -18,6 +19,8 @@ use crate::shape::{Shapes, merge};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlaceholderShapes {
     pub(super) shapes: BTreeMap<NodeId, Vec<i64>>,
+    /// What some of them are fed.
+    pub(super) values: BTreeMap<NodeId, FedValue>,
     /// The nodes whose declared shapes do not count any more.
     pub(super) outdated: BTreeSet<NodeId>,
 }
@@ -37,6 +40,11 @@ impl PlaceholderShapes {
         self.shapes.iter().map(|(&node, shape)| (node, shape.as_slice()))
     }
 
+    /// What a placeholder is fed, if that was given.
+    pub fn value(&self, placeholder: NodeId) -> Option<&FedValue> {
+        self.values.get(&placeholder)
+    }
+
     /// Brings the shapes that a file declares in line with these: what is out of date is forgotten.
     pub fn apply(&self, graph: &Graph, declared: &mut Shapes) {
         for tensor in self.outdated.iter().flat_map(|&node| graph.outputs(node)) {
@@ -49,7 +57,8 @@ impl PlaceholderShapes {
         }
     }
 
-    /// The model's GraphDef with these shapes in its placeholders, and with no other declared shapes than asked for.
+    /// The model's GraphDef with these shapes in its placeholders, constants for those of which it is known what they are fed, and with no
+    /// other declared shapes than asked for.
     pub fn graph_def<'a>(&self, model: &'a Model, declared: Declared) -> Cow<'a, [u8]> {
         const NODE: u32 = 1;
         let whole = model.graph_def();
@@ -70,7 +79,8 @@ impl PlaceholderShapes {
                 edited.extend_from_slice(&whole[field.span]);
                 continue;
             }
-            let node = with_shape(&whole[content], shape);
+            let known = self.values.get(&node).and_then(|value| value.constant(&whole[content.clone()]).ok());
+            let node = known.unwrap_or_else(|| with_shape(&whole[content], shape));
             put_length_delimited_header(NODE, node.len() as u64, &mut edited);
             edited.extend(node);
         }

@@ -58,7 +58,11 @@ fn with_graph<T>(test: impl FnOnce(&Model, &Graph) -> T) -> T {
 }
 
 fn given(batch_size: Option<u64>, shapes: &[&str]) -> GivenShapes {
-    GivenShapes { batch_size, shapes: shapes.iter().map(|text| text.parse().unwrap()).collect() }
+    GivenShapes {
+        batch_size,
+        shapes: shapes.iter().map(|text| text.parse().unwrap()).collect(),
+        ..GivenShapes::default()
+    }
 }
 
 /// What is given resolves to: each placeholder by name, with its shape.
@@ -123,6 +127,50 @@ fn given_shapes_fill_in_but_never_contradict() {
         "--shape nothing: the graph has no node of that name; its placeholders are free, fixed, any"
     );
     assert!(resolved(None, &["after_free=1"]).unwrap_err().contains("is a Relu, not a placeholder"));
+}
+
+#[test]
+fn numbers_that_are_fed_suit_their_placeholder() {
+    let parse = |text: &str| text.parse::<GivenValue>().map(|value| (value.placeholder, value.numbers));
+    assert_eq!(parse("a/batch:0=32"), Ok(("a/batch".to_string(), vec![32])));
+    assert_eq!(parse("shape=300,-1"), Ok(("shape".to_string(), vec![300, -1])));
+    for text in ["x", "=1", "x=", "x=1,", "x=1.5", "x=1x2", "x=99999999999999999999"] {
+        assert!(parse(text).is_err(), "{text}");
+    }
+    let number = |name: &str, dtype: i32, dimensions: Option<&[i64]>| {
+        let mut attrs: Vec<(&str, Value)> =
+            dimensions.map(|dims| (SHAPE, Value::Shape(shape(dims)))).into_iter().collect();
+        attrs.push(("dtype", Value::Type(dtype)));
+        let mut node = node(name, "Placeholder", &[], &[]);
+        node.attr.extend(
+            attrs.into_iter().map(|(key, value)| (key.to_string(), AttrValue { value: Some(value) })),
+        );
+        node
+    };
+    let nodes = vec![
+        number("one", 3, Some(&[])),
+        number("few", 9, Some(&[-1])),
+        number("any", 3, None),
+        number("float", 1, None),
+    ];
+    let graph = GraphDef { node: nodes, ..GraphDef::default() };
+    let model = Model::from_bytes("test", graph.encode_to_vec(), &ReadOptions::default()).unwrap();
+    let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+    let resolved = |values: &[&str]| {
+        let values = values.iter().map(|text| text.parse().unwrap()).collect();
+        let resolved = GivenShapes { values, ..GivenShapes::default() }.resolve(&graph);
+        resolved
+            .map(|resolved| resolved.iter().map(|(_, shape)| shape.to_vec()).collect::<Vec<_>>())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(resolved(&["one=7", "few=7", "any=7"]), Ok(vec![vec![], vec![1], vec![]]));
+    assert_eq!(resolved(&["few=7,8", "any=7,8,9"]), Ok(vec![vec![2], vec![3]]));
+    let error = |text: &str| resolved(&[text]).unwrap_err();
+    assert_eq!(error("one=7,8"), "--value one: 2 numbers for a placeholder of the shape []");
+    assert_eq!(error("any=4294967296"), "--value any: 4294967296 does not fit in 32 bits");
+    assert_eq!(error("float=7"), "--value float: the placeholder takes no whole numbers of 32 or 64 bits");
+    assert!(error("none=7").starts_with("--value none: the graph has no node of that name"));
+    assert_eq!(resolved(&["one=7", "one=7"]), Err("--value one: is given twice".to_string()));
 }
 
 #[test]

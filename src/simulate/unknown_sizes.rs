@@ -1,0 +1,154 @@
+//! Sizes that nobody knows, and who could say them.
+
+use super::outline::output_bytes;
+use super::program::buffer;
+use crate::dtype::DataType;
+use crate::graph::{NodeId, TensorId};
+use crate::ops::Fact;
+use crate::order::{Place, Placement};
+use crate::plan::Analysis;
+
+/// Tensors whose size somebody must say before memory can be simulated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the sizes of {count} tensors that a step keeps on a GPU are unknown ({}{}); {}",
+    examples.join(", "),
+    if *count > examples.len() { ", …" } else { "" },
+    match (placeholders.is_empty(), deciding) {
+        (true, Some(op)) if op.contains("(CudnnRNN") => format!(
+            "only cuDNN knows how much {op} keeps for its gradient; make it without cuDNN (in Keras, LSTM(…, use_cudnn=False))"
+        ),
+        (true, Some(op)) if !fed.is_empty() => format!(
+            "what is fed decides what {op} makes: give it with --value, as {}=N",
+            fed.join("=N --value ")
+        ),
+        (true, Some(op)) => format!(
+            "only the data decides what {op} makes, and no shape bounds it; have the program give a size that it knows \
+             (x.shape[1] for tf.shape(x)[1], set_shape, num_segments)"
+        ),
+        (true, None) => "give the free sizes of the graph's placeholders with --batch-size or --shape".to_string(),
+        (false, _) => format!(
+            "give the free sizes of the graph's placeholders with --batch-size or --shape: {}",
+            placeholders.join(", ")
+        ),
+    }
+)]
+pub struct UnknownSizes {
+    /// How many there are.
+    pub count: usize,
+    /// Some of them.
+    pub examples: Vec<String>,
+    /// The placeholders that leave sizes open, with what is known of their shapes.
+    pub placeholders: Vec<String>,
+    /// An op, with its kind, that makes what is unknown of what is known.
+    pub deciding: Option<String>,
+    /// The placeholders of single whole numbers, or of a few, that this op reads by way of ops on the host.
+    pub fed: Vec<String>,
+}
+
+/// How many tensors a message names.
+const MOST_EXAMPLES: usize = 3;
+
+/// Whether all sizes that matter are known.
+///
+/// # Errors
+///
+/// If some are not.
+pub(super) fn check_sizes(
+    analysis: &Analysis,
+    placement: &Placement,
+    order: &[NodeId],
+) -> Result<(), UnknownSizes> {
+    let graph = analysis.graph;
+    let mut unknown: Vec<TensorId> = Vec::new();
+    for &node in order {
+        for tensor in graph.outputs(node) {
+            let output_type = graph.output_type(tensor);
+            if buffer(graph, &analysis.sizes, node, tensor).may_be_own()
+                && output_type.dtype.size_in_bytes().is_some()
+                && placement.output(tensor) != Place::Host
+                && output_bytes(analysis, node, tensor).is_none()
+            {
+                unknown.push(tensor);
+            }
+        }
+    }
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let is_open = |node: &NodeId| {
+        // A table's handle has no size that anybody could give.
+        let is_sizeless = |tensor: TensorId| {
+            analysis.sizes.bytes(tensor).is_none()
+                && graph.output_type(tensor).dtype.size_in_bytes().is_some()
+        };
+        graph.op(*node).facts().has(Fact::Fed) && graph.outputs(*node).any(is_sizeless)
+    };
+    let shape_of =
+        |node: NodeId| match graph.outputs(node).next().and_then(|tensor| analysis.shapes.get(tensor)) {
+            Some(shape) => {
+                let sizes: Vec<String> = shape
+                    .iter()
+                    .map(|&size| if size < 0 { "?".to_string() } else { size.to_string() })
+                    .collect();
+                format!("{}={}", graph.name(node), sizes.join("x"))
+            }
+            None => graph.name(node).to_string(),
+        };
+    let is_sized = |tensor: TensorId| {
+        analysis.sizes.bytes(tensor).is_some()
+            || graph.output_type(tensor).dtype.size_in_bytes().is_none()
+            || graph.producer(tensor).index() >= graph.len()
+    };
+    let decides = |node: &NodeId| {
+        graph.outputs(*node).any(|tensor| !is_sized(tensor))
+            && graph
+                .data_inputs(*node)
+                .iter()
+                .all(|&input| is_sized(input) || graph.is_back_edge(graph.producer(input), *node))
+    };
+    let deciding = order.iter().copied().find(decides);
+    let fed = deciding.map(|node| fed_sizes(analysis, node)).unwrap_or_default();
+    Err(UnknownSizes {
+        count: unknown.len(),
+        deciding: deciding.map(|node| format!("{} ({})", graph.name(node), graph.op(node).name())),
+        fed: fed.into_iter().map(|node| graph.name(node).to_string()).collect(),
+        examples: unknown
+            .iter()
+            .take(MOST_EXAMPLES)
+            .map(|&tensor| graph.tensor_name(tensor).to_string())
+            .collect(),
+        placeholders: order.iter().copied().filter(is_open).map(shape_of).collect(),
+    })
+}
+
+/// The most numbers that count as sizes.
+const MOST_SIZES: u64 = 16;
+
+/// The placeholders of a few whole numbers that an op's whole numbers come from.
+fn fed_sizes(analysis: &Analysis, node: NodeId) -> Vec<NodeId> {
+    let graph = analysis.graph;
+    let mut seen = vec![node];
+    let mut looked_at = 0;
+    while let Some(&node) = seen.get(looked_at) {
+        looked_at += 1;
+        let inputs = graph.data_inputs(node).iter().filter(|&&input| {
+            let output_type = graph.output_type(input);
+            let size = output_type.dtype.size_in_bytes().unwrap_or(u64::MAX);
+            matches!(output_type.dtype, DataType::INT32 | DataType::INT64)
+                && analysis.sizes.bytes(input).is_some_and(|bytes| bytes / size <= MOST_SIZES)
+        });
+        let makers: Vec<NodeId> =
+            inputs.map(|&input| graph.producer(input)).filter(|from| from.index() < graph.len()).collect();
+        for from in makers {
+            if !seen.contains(&from) && seen.len() < MOST_LOOKED_AT {
+                seen.push(from);
+            }
+        }
+    }
+    seen.retain(|&node| graph.op(node).facts().has(Fact::Fed));
+    seen
+}
+
+/// How many ops are looked at in search of what is fed.
+const MOST_LOOKED_AT: usize = 256;
