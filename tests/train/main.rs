@@ -19,5 +19,6 @@ mod plans;
 mod reports;
 mod signatures;
 mod sweep;
+mod updates;
 mod weights;
 mod while_loops;
