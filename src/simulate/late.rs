@@ -30,8 +30,8 @@ fn ends_of_loops(
     pairs.collect()
 }
 
-/// How many ops a constant waits for in any case: the last ones. It waits for all as long as there are no more such waits than nodes, so that
-/// edges stay few: `with tf.control_dependencies(updates):` has each constant of an optimizer wait for each update.
+/// How many ops a constant waits for in any case: the last ones. It waits for all as long as that makes no more edges than there are nodes:
+/// `with tf.control_dependencies(updates):` has each constant of an optimizer wait for each update.
 const SOME_WAITS: usize = 32;
 
 /// Edges between the ops of a step that lead through constants.
@@ -52,7 +52,7 @@ impl Late {
         let mut behind: HashMap<NodeId, Vec<NodeId>> = HashMap::new();
         let mut edges: Vec<(NodeId, NodeId)> = Vec::new();
         let mut position = vec![0u32; graph.len()];
-        let mut waits = 0;
+        let mut made = 0;
         for (place, &node) in (0..).zip(graph.topological()) {
             position[node.index()] = place;
             let through = graph.predecessors(node).filter_map(|from| behind.get(&from)).flatten();
@@ -61,9 +61,11 @@ impl Late {
                 let mut all: Vec<NodeId> = through.chain(own).copied().collect();
                 all.sort_unstable_by_key(|before| position[before.index()]);
                 all.dedup();
-                let most = graph.len().saturating_sub(waits).max(SOME_WAITS);
+                // Each of its readers waits for each of them.
+                let readers = graph.successors(node).count().max(1);
+                let most = (graph.len().saturating_sub(made) / readers).max(SOME_WAITS);
                 all.drain(..all.len().saturating_sub(most));
-                waits += all.len();
+                made += all.len() * readers;
                 if !all.is_empty() {
                     behind.insert(node, all);
                 }
