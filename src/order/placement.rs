@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(found, [Place::Host, Place::Host, gpu, gpu]);
     }
 
-    /// As TensorFlow 2.21 places them (`log_device_placement`).
+    /// As TensorFlow 2.21 places them (`RunOptions.output_partition_graphs`).
     #[test]
     fn what_asks_about_a_shape_is_where_its_input_is_and_a_constant_where_its_readers_are() {
         let (float, fed) = ([("T", "DT_FLOAT")], [("dtype", "DT_FLOAT")]);

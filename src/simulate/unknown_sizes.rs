@@ -19,7 +19,9 @@ use crate::plan::Analysis;
             "only cuDNN knows how much {op} keeps for its gradient; make it without cuDNN (in Keras, LSTM(…, use_cudnn=False))"
         ),
         (true, Some(op)) if !fed.is_empty() => format!(
-            "what is fed decides what {op} makes: give it with --value, as {}=N",
+            "what is fed to {} decides what {op} makes; have the program give a size that it knows (x.shape[1] for tf.shape(x)[1]), \
+             or tell a tool what is fed (--value {}=N)",
+            fed.join(" and "),
             fed.join("=N --value ")
         ),
         (true, Some(op)) => format!(

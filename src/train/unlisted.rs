@@ -3,25 +3,15 @@
 //! A GraphDef has no lists, and a MetaGraphDef goes without where TensorFlow cannot write one: it then only warns ("Type is unsupported, or the
 //! types of the items don't match field type in CollectionDef").
 
-use std::collections::HashMap;
-
 use super::recipe::{Initial, Variable, variable_nodes};
-use crate::graph::{Graph, NodeId};
+use crate::graph::{ByName, Graph, NodeId};
 
 /// All variables of a graph, by the names that TensorFlow gives the ops of one: `v/Assign` has its first value, and `v/read` or
 /// `v/Read/ReadVariableOp` reads it. None if one variable has no such op, as a list is taken for all that there is to initialize.
 pub(super) fn variables(graph: &Graph) -> Vec<Variable> {
-    let by_name: HashMap<&str, NodeId> = graph.node_ids().map(|node| (graph.name(node), node)).collect();
-    let mut reads: HashMap<NodeId, NodeId> = HashMap::new();
-    for node in graph.node_ids().filter(|&node| graph.op(node).name() == "ReadVariableOp") {
-        let mut before = graph.predecessors(node);
-        // What waits for something else reads a later value, or runs what it waits for.
-        if let (Some(handle), None) = (before.next(), before.next()) {
-            reads.entry(handle).or_insert(node);
-        }
-    }
+    let by_name = ByName::of(graph);
     let named = |name: String, variable: NodeId| {
-        let node = *by_name.get(&*name)?;
+        let node = by_name.node(&name)?;
         let reads_it =
             graph.data_inputs(node).first().is_some_and(|&input| graph.producer(input) == variable);
         reads_it.then_some(node)
@@ -29,9 +19,7 @@ pub(super) fn variables(graph: &Graph) -> Vec<Variable> {
     let variable = |node: NodeId| {
         let name = graph.name(node);
         let read = match graph.op(node).name() {
-            "VarHandleOp" => {
-                named(format!("{name}/Read/ReadVariableOp"), node).or(reads.get(&node).copied())?
-            }
+            "VarHandleOp" => named(format!("{name}/Read/ReadVariableOp"), node)?,
             _ => named(format!("{name}/read"), node).unwrap_or(node),
         };
         let assign = named(format!("{name}/Assign"), node)?;

@@ -20,9 +20,7 @@ pub use parse::{GivenShape, ParseShapeError};
 pub use placeholders::{Declared, PlaceholderShapes};
 pub use value::{FedValue, GivenValue, ParseValueError};
 
-use std::collections::HashMap;
-
-use crate::graph::{Graph, NodeId};
+use crate::graph::{ByName, Graph, NodeId};
 use crate::ops::Fact;
 use error::Show;
 use placeholders::outdated;
@@ -63,8 +61,10 @@ impl GivenShapes {
         }
         let placeholders: Vec<NodeId> =
             graph.node_ids().filter(|&node| is_placeholder(graph, node)).collect();
-        self.resolve_shapes(graph, &placeholders, &mut resolved)?;
-        self.resolve_values(graph, &placeholders, &mut resolved)?;
+        let by_name = ByName::of(graph);
+        let find = |flag, name: &str| find(graph, &by_name, &placeholders, flag, name);
+        self.resolve_shapes(graph, find, &mut resolved)?;
+        self.resolve_values(graph, find, &mut resolved)?;
         if let Some(batch_size) = self.batch_size {
             resolve_batch(batch_size, graph, &placeholders, &mut resolved)?;
         }
@@ -75,16 +75,12 @@ impl GivenShapes {
     fn resolve_shapes(
         &self,
         graph: &Graph,
-        placeholders: &[NodeId],
+        find: impl Fn(&'static str, &str) -> Result<NodeId, GivenShapeError>,
         resolved: &mut PlaceholderShapes,
     ) -> Result<(), GivenShapeError> {
-        if self.shapes.is_empty() {
-            return Ok(());
-        }
-        let by_name: HashMap<&str, NodeId> = graph.node_ids().map(|node| (graph.name(node), node)).collect();
         for GivenShape { placeholder, dimensions } in &self.shapes {
             let name = placeholder.clone();
-            let node = find(graph, &by_name, placeholders, &name, "--shape")?;
+            let node = find("--shape", &name)?;
             let shape = match declared_shape(graph, node) {
                 None => dimensions.clone(),
                 Some(declared) => {
@@ -103,17 +99,13 @@ impl GivenShapes {
     fn resolve_values(
         &self,
         graph: &Graph,
-        placeholders: &[NodeId],
+        find: impl Fn(&'static str, &str) -> Result<NodeId, GivenShapeError>,
         resolved: &mut PlaceholderShapes,
     ) -> Result<(), GivenShapeError> {
-        if self.values.is_empty() {
-            return Ok(());
-        }
-        let by_name: HashMap<&str, NodeId> = graph.node_ids().map(|node| (graph.name(node), node)).collect();
         for GivenValue { placeholder, numbers } in &self.values {
-            let node = find(graph, &by_name, placeholders, placeholder, "--value")?;
+            let node = find("--value", placeholder)?;
             let value = FedValue::of(graph, node, resolved.shapes.get(&node), numbers)?;
-            resolved.shapes.insert(node, value.shape.clone());
+            resolved.shapes.insert(node, value.shape().to_vec());
             if resolved.values.insert(node, value).is_some() {
                 let why = "is given twice".to_string();
                 return Err(GivenShapeError::Value { name: placeholder.clone(), why });
@@ -126,17 +118,17 @@ impl GivenShapes {
 /// The placeholder of a name that a flag has.
 fn find(
     graph: &Graph,
-    by_name: &HashMap<&str, NodeId>,
+    by_name: &ByName,
     placeholders: &[NodeId],
-    name: &str,
     flag: &'static str,
+    name: &str,
 ) -> Result<NodeId, GivenShapeError> {
     let known = || placeholders.iter().map(|&node| graph.name(node).to_string()).collect();
     let name = name.to_string();
-    match by_name.get(name.as_str()) {
+    match by_name.node(&name) {
         None => Err(GivenShapeError::NoSuchNode { flag, name, placeholders: known() }),
-        Some(&node) if is_placeholder(graph, node) => Ok(node),
-        Some(&node) => {
+        Some(node) if is_placeholder(graph, node) => Ok(node),
+        Some(node) => {
             let op = graph.op(node).name().to_string();
             Err(GivenShapeError::NotAPlaceholder { flag, name, op, placeholders: known() })
         }

@@ -44,7 +44,7 @@ impl FromStr for GivenValue {
 pub struct FedValue {
     dtype: DataType,
     /// No dimension, or one.
-    pub(super) shape: Vec<i64>,
+    shape: Vec<i64>,
     numbers: Vec<i64>,
 }
 
