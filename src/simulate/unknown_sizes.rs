@@ -154,3 +154,31 @@ fn fed_sizes(analysis: &Analysis, node: NodeId) -> Vec<NodeId> {
 
 /// How many ops are looked at in search of what is fed.
 const MOST_LOOKED_AT: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is fed is asked for by name, and only where it decides; else it is the program that must say more.
+    #[test]
+    fn who_can_say_a_size_is_asked() {
+        let told = |fed: &[&str]| {
+            let unknown = UnknownSizes {
+                count: 1,
+                examples: vec!["zeros:0".to_string()],
+                placeholders: Vec::new(),
+                deciding: Some("zeros (Fill)".to_string()),
+                fed: fed.iter().map(ToString::to_string).collect(),
+            };
+            unknown.to_string()
+        };
+        assert!(
+            told(&[]).ends_with("(x.shape[1] for tf.shape(x)[1], set_shape, num_segments)"),
+            "{}",
+            told(&[])
+        );
+        let both = told(&["batch", "units"]);
+        assert!(both.contains("what is fed to batch and units decides what zeros (Fill) makes"), "{both}");
+        assert!(both.ends_with("(--value batch=N --value units=N)"), "{both}");
+    }
+}
