@@ -74,16 +74,25 @@ fn for_python(error: &Error) -> Option<String> {
         )),
         Error::Unpredictable(Unpredictable::Iterations(unknown)) => Some(format!(
             "how often the loop {} runs is not known, and it keeps {} bytes on a GPU in each iteration; give it a limit that the program \
-             knows: for … in tf.range(most) with a break, or tf.while_loop(…, maximum_iterations=most)",
+             knows: for … in tf.range(most) with a break, or tf.while_loop(…, maximum_iterations=most); of LMSHook and \
+             rewrite_graph also iterations=",
             unknown.loops.join(", nor "),
             unknown.bytes
         )),
         Error::Unpredictable(Unpredictable::Sizes(sizes)) if !sizes.placeholders.is_empty() => Some(format!(
             "the sizes of {} tensors that a step keeps on a GPU are unknown ({}), as these inputs are open: {}; give batch_size=, or data \
-             and arguments of known shapes",
+             and arguments of known shapes; of LMSHook also shapes=, and values= of the numbers that sizes are made of",
             sizes.count,
             sizes.examples.join(", "),
             sizes.placeholders.join(", ")
+        )),
+        Error::Unpredictable(Unpredictable::Sizes(sizes)) if !sizes.fed.is_empty() => Some(format!(
+            "the sizes of {} tensors that a step keeps on a GPU are unknown ({}), as what is fed to {} decides them; have the program give a \
+             size that it knows (x.shape[1] for tf.shape(x)[1]), or tell LMSHook what is fed: values={{{:?}: N}}",
+            sizes.count,
+            sizes.examples.join(", "),
+            sizes.fed.join(" and "),
+            sizes.fed[0]
         )),
         _ => None,
     }

@@ -6,7 +6,7 @@ use tf_lms::chart::{Chart, ChartError};
 use tf_lms::flatten::is_lowered;
 use tf_lms::picture::Recorder;
 use tf_lms::pipeline::{Simulated, Summary, profile};
-use tf_lms::plan::Draft;
+use tf_lms::plan::{Draft, Iterations};
 use tf_lms::simulate::Program;
 use tf_lms::{Analysis, AnalysisOptions, Budget, Fit, Model, OpenOptions, Plan};
 
@@ -31,6 +31,8 @@ pub struct Task {
     swap_weights: bool,
     /// Whether the graph is a function that was made flat, so that its loops are not yet those that TensorFlow makes of it.
     of_function: bool,
+    /// How often loops run where the graph does not tell, by the names of their frames; none names all others.
+    iterations: Vec<(Option<String>, u64)>,
 }
 
 /// What came of planning.
@@ -51,10 +53,25 @@ impl Task {
         match model.added_ops()? {
             0 => Ok((
                 model,
-                AnalysisOptions { train_ops: self.train_ops.clone(), ..AnalysisOptions::default() },
+                AnalysisOptions {
+                    train_ops: self.train_ops.clone(),
+                    iterations: self.iterations(),
+                    ..AnalysisOptions::default()
+                },
             )),
             added => Err(Refusal::Rewritten { name: self.name.clone(), added }),
         }
+    }
+
+    fn iterations(&self) -> Iterations {
+        let mut given = Iterations::default();
+        for (frame, times) in &self.iterations {
+            match frame {
+                Some(frame) => given.named.push((frame.clone(), *times)),
+                None => given.others = Some(*times),
+            }
+        }
+        given
     }
 
     fn budget(&self) -> Result<Budget, Refusal> {

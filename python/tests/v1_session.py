@@ -1,6 +1,7 @@
 """Trains a graph of version 1 with a hook, on the software GPU: `v1_session.py MODEL MEMORY [BUDGET] [ALLOCATOR]`. Prints one line of JSON.
 
-MODEL is `images`, or `calls`, whose graph has branches and a loop that are functions.
+MODEL is `images`; or `calls`, whose graph has branches and a loop that are functions; or `fed`, which is fed the size of its batch and how
+often a loop runs.
 """
 
 import hashlib
@@ -18,6 +19,7 @@ import tf_lms  # noqa: E402
 
 tf.disable_eager_execution()
 images, labels = tf.placeholder(tf.float32, [None, 32, 32, 3]), tf.placeholder(tf.int32, [None])
+batch, times = tf.placeholder(tf.int32, [], name="batch"), tf.placeholder(tf.int32, [], name="times")
 x, channels = images, 3
 
 
@@ -34,19 +36,23 @@ for number in range(6):
 if model == "calls":
     repeated = tf.get_variable("repeated", [16, 16], initializer=tf.keras.initializers.GlorotUniform(seed=9))
     x = tf.while_loop(lambda i, _: i < 3, lambda i, x: (i + 1, tf.tanh(tf.tensordot(x, repeated, 1))), [tf.constant(0), x])[1]
+if model == "fed":
+    x += tf.random.stateless_normal([batch, 32, 32, 16], [1, 2])
+    x = tf.while_loop(lambda i, _: i < times, lambda i, x: (i + 1, tf.tanh(x)), [tf.constant(0), x])[1]
 loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=tf.reduce_mean(x, [1, 2])))
 tf.train.MomentumOptimizer(0.01, 0.9).minimize(loss, global_step=tf.train.get_or_create_global_step())
 config = tf_lms.session_config()
 config.pluggable_device_options.per_process_gpu_memory_fraction = 1.0
 config.inter_op_parallelism_threads = config.intra_op_parallelism_threads = 1
-hooks = [tf_lms.LMSHook(gpu_memory=budget, memory_ratio=1.0, batch_size=8, strict=True)] if budget else []
+said = {"values": {batch: 8}, "iterations": 3} if model == "fed" else {}
+hooks = [tf_lms.LMSHook(gpu_memory=budget, memory_ratio=1.0, batch_size=8, strict=True, **said)] if budget else []
 train_op = tf.get_collection("train_op")[0]
 told = {"losses": [], "batches": []}
 try:
     with tf.train.MonitoredTrainingSession(hooks=hooks, config=config) as session:
         for step in range(4):
             random = np.random.default_rng(step)
-            feeds = {images: random.random((8, 32, 32, 3)), labels: random.integers(0, 10, 8)}
+            feeds = {images: random.random((8, 32, 32, 3)), labels: random.integers(0, 10, 8), batch: 8, times: 3}
             soft.reset()
             before = soft.counters()
             told["losses"].append(float(session.run([loss, train_op], feeds)[0]))

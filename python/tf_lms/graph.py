@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .errors import UsageError
-from .options import Memory, Options, memory_bytes
+from .options import Memory, Options, iterations_of, memory_bytes
 from .planning import Task, plan
 from .report import Report
 
@@ -23,6 +23,7 @@ def rewrite_graph(
     gpu_memory: Memory,
     train_op: str | Sequence[str] | None = None,
     memory_ratio: float | None = None,
+    iterations: int | Mapping[str, int] | None = None,
     device_profile: str = DEFAULT_PROFILE,
     swap_weights: bool = False,
     cache_dir: Any = None,
@@ -36,6 +37,7 @@ def rewrite_graph(
             `graph.as_graph_def(add_shapes=True)` and exported MetaGraphDefs have them.
         gpu_memory: the memory of each GPU, as bytes or `"16GiB"`.
         train_op: the name of the op, or of the ops, that a step is run for; None: the collection `train_op` of a MetaGraphDef.
+        iterations: how often loops run at most where the graph does not tell: a number for all, or for some by the names of their frames.
         memory_ratio, device_profile, swap_weights, cache_dir: as of `tf_lms.function`.
 
     Returns:
@@ -65,6 +67,7 @@ def rewrite_graph(
         memory_ratio=options.memory_ratio,
         swap_weights=swap_weights,
         cache_dir=cache_dir,
+        iterations=iterations_of(iterations),
     )
     rewritten, report = plan(task)
     if rewritten is None:

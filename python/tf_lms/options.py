@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from . import _native
 from .errors import UsageError
@@ -15,6 +16,9 @@ Memory = int | str | Sequence[int | str]
 
 #: Less than this is no GPU's memory, but a number without its unit.
 LEAST_MEMORY = 1 << 20
+
+#: No loop is said to run more often: products of such numbers and sizes stay within 64 bits.
+MOST_ITERATIONS = 1 << 24
 
 
 def memory_bytes(memory: Memory) -> list[int]:
@@ -78,3 +82,19 @@ class Options:
         if profile is not None and profile not in _native.profile_names() and not pathlib.Path(profile).is_file():
             names = ", ".join(_native.profile_names())
             raise UsageError(f"device_profile={profile!r} is none of {names}, and no file")
+
+
+def iterations_of(given: Any) -> tuple[tuple[str | None, int], ...]:
+    """How often loops run, by the names of their frames, in an order of its own; None names all others.
+
+    Raises:
+        UsageError: if that cannot be meant.
+    """
+    if given is None:
+        return ()
+    named = dict(given) if isinstance(given, Mapping) else {None: given}
+    for frame, times in named.items():
+        if isinstance(times, bool) or not isinstance(times, int) or not 0 <= times <= MOST_ITERATIONS:
+            of = "" if frame is None else f" of {frame!r}"
+            raise UsageError(f"iterations={times!r}{of} is no number of times; give a whole number up to {MOST_ITERATIONS}")
+    return tuple(sorted(named.items(), key=str))

@@ -25,7 +25,7 @@ T = TypeVar("T")
 SILENT_SECONDS = 1.0
 
 #: The version of what is kept in a cache.
-CACHE_SCHEMA = 4
+CACHE_SCHEMA = 5
 
 _kept: dict[str, tuple[str | None, str, str | None]] = {}
 
@@ -41,6 +41,7 @@ class Task:
         memory_bytes: the memory of each GPU; the last counts for all further ones.
         profile: a device profile's name or file.
         of_function: whether the graph is a function that was made flat.
+        iterations: how often loops run where the graph does not tell, by the names of their frames; None names all others.
     """
 
     graph: bytes
@@ -52,6 +53,7 @@ class Task:
     swap_weights: bool = False
     cache_dir: str | os.PathLike[str] | None = None
     of_function: bool = False
+    iterations: tuple[tuple[str | None, int], ...] = ()
 
     def key(self) -> str:
         """What decides about the plan, as a name."""
@@ -66,6 +68,7 @@ class Task:
             self.memory_ratio,
             self.swap_weights,
             self.of_function,
+            self.iterations,
         ]
         return hashlib.sha256(json.dumps(told).encode() + b"\0" + self.graph).hexdigest()
 

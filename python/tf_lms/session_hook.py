@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -11,11 +11,11 @@ import tensorflow as tf
 from . import devices, private_hooks
 from .calls import without_calls
 from .errors import CannotRewrite, LMSError, UsageError
+from .fed import Fed, sized
 from .log import say, warn
-from .options import Options
+from .options import Options, iterations_of
 from .planning import Task, plan
 from .report import Report
-from .shapes import with_loop_shapes
 
 #: What messages call it.
 GRAPH = "the session's graph"
@@ -36,22 +36,31 @@ class LMSHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         train_op: Any = None,
         memory_ratio: float | None = None,
         batch_size: int | None = None,
+        shapes: Mapping[Any, Any] | None = None,
+        values: Mapping[Any, Any] | None = None,
+        iterations: Any = None,
         device_profile: str | None = None,
         strict: bool = False,
         cache_dir: Any = None,
     ) -> None:
-        """The arguments are those of `tf_lms.function`, and one more.
+        """The arguments are those of `tf_lms.function`, and what a graph may leave open.
 
         Args:
             train_op: the op or ops that a step is run for, or their names; None: those of the collection `train_op`, where optimizers
                 put them.
             batch_size: the size of what placeholders leave open in their first dimension.
+            shapes: the largest shapes that placeholders are fed, by tensor or name, where that is not enough.
+            values: what placeholders of whole numbers are fed, by tensor or name, where sizes are made of it.
+            iterations: how often loops run at most where the graph does not tell: a number for all, or for some by the names of their
+                frames.
 
         Raises:
             UsageError: if an argument cannot be meant.
         """
         private_hooks.check_versions()
         self._options = Options(gpu_memory, memory_ratio, batch_size, device_profile, True, strict, False, cache_dir)
+        self._fed = Fed(batch_size, shapes, values)
+        self._iterations = iterations_of(iterations)
         self._train_op = train_op
         #: What was found out; None before the session is made.
         self.report: Report | None = None
@@ -63,7 +72,7 @@ class LMSHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
             raise UsageError("the graph is final, so it cannot be changed; give the hook to the first session that is made of it")
         names = self._train_ops(graph)
         try:
-            graph_def = sized(graph, self._options.batch_size)
+            graph_def = sized(graph, self._fed)
             flat = without_calls(graph_def, GRAPH) or graph_def
             rewritten, self.report = self._plan(flat, names)
             if rewritten is not None:
@@ -104,6 +113,7 @@ class LMSHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
                 profile=devices.profile(options),
                 memory_ratio=options.memory_ratio,
                 cache_dir=options.cache_dir,
+                iterations=self._iterations,
             )
         )
 
@@ -121,20 +131,6 @@ def session_config(config: Any = None) -> Any:
         made.CopyFrom(config)
     private_hooks.turn_off(made.graph_options.rewrite_options)
     return made
-
-
-def sized(graph: Any, batch_size: int | None) -> Any:
-    """The GraphDef of a graph with the shapes of its tensors; with what placeholders leave open in their first dimension as given."""
-    graph_def = graph.as_graph_def(add_shapes=True)
-    if batch_size is None:
-        return graph_def
-    is_open = False
-    for node in graph_def.node:
-        dimensions = node.attr["shape"].shape.dim if node.op == "Placeholder" and "shape" in node.attr else []
-        if dimensions and dimensions[0].size == -1:
-            dimensions[0].size = batch_size
-            is_open = True
-    return with_loop_shapes(graph_def) if is_open else graph_def
 
 
 def change(graph: Any, before: Any, after: Any) -> None:
