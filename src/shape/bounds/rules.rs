@@ -255,16 +255,19 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<
         }
         "TopKV2" => {
             let mut most = bounds.input(node, 0)?;
-            let &[count] = &*bounds.most_values(node, 1)? else { return None };
-            *most.last_mut()? = count;
+            let row = most.last_mut()?;
+            *row = chosen(bounds, node, 1, *row);
             Some(most)
         }
         "NonMaxSuppression"
         | "NonMaxSuppressionV2"
         | "NonMaxSuppressionV3"
         | "NonMaxSuppressionV4"
-        | "NonMaxSuppressionV5"
-        | "LinSpace" => bounds.most_values(node, 2).filter(|most| most.len() == 1),
+        | "NonMaxSuppressionV5" => {
+            let boxes = *bounds.input(node, 0)?.first()?;
+            Some(vec![chosen(bounds, node, 2, boxes)])
+        }
+        "LinSpace" => bounds.most_values(node, 2).filter(|most| most.len() == 1),
         "CropAndResize" => {
             let (image, boxes) = (bounds.input(node, 0)?, bounds.input(node, 1)?);
             let &[height, width] = &*bounds.most_values(node, 3)? else { return None };
@@ -298,6 +301,14 @@ pub(super) fn at_most(bounds: &mut Bounds, node: NodeId, output: u32) -> Option<
         "Switch" | "RefSwitch" => bounds.input(node, 0),
         "Merge" | "RefMerge" => merged(bounds, node, output),
         _ => sparse::at_most(bounds, node, output),
+    }
+}
+
+/// How many of `all` an op chooses at most that is told a number by an input; all, if nobody knows the number.
+fn chosen(bounds: &mut Bounds, node: NodeId, slot: usize, all: i64) -> i64 {
+    match bounds.most_values(node, slot).as_deref() {
+        Some(&[count]) => count.min(all),
+        _ => all,
     }
 }
 
