@@ -290,19 +290,21 @@ impl Report {
     fn least_memory(&self) -> String {
         let before = Size(self.least_memory_before);
         let with_async = self.with_async();
-        if !self.is_changed() {
-            return format!("{before}{with_async}");
-        }
         let (least, whenever) = (self.least_memory_after, self.least_memory_whenever_copies_end);
         let differs = whenever > least + least / WORTH_TELLING_PARTS;
-        let whenever = differs.then(|| format!(", {} whenever copies end", Size(whenever)));
-        format!("{before} before, {} after{}{with_async}", Size(least), whenever.unwrap_or_default())
+        let further = |how: &str| match differs {
+            true => format!(", {} {how}", Size(whenever)),
+            false => String::new(),
+        };
+        if !self.is_changed() {
+            return format!("{before}{}{with_async}", further("in other orders"));
+        }
+        format!("{before} before, {} after{}{with_async}", Size(least), further("whenever copies end"))
     }
 
     /// The least memory with CUDA's allocator, if that reaches further.
     fn with_async(&self) -> String {
-        let least =
-            if self.is_changed() { self.least_memory_whenever_copies_end } else { self.least_memory_before };
+        let least = self.least_memory_whenever_copies_end;
         let reaches = |&bytes: &u64| bytes + bytes / WORTH_TELLING_PARTS < least;
         let further = self.least_memory_with_async.filter(reaches);
         further.map(|bytes| format!(", {} with --allocator async", Size(bytes))).unwrap_or_default()
