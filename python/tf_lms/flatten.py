@@ -23,6 +23,9 @@ HOST = "/device:CPU:0"
 #: Ops that lead a handle into branches and loops.
 HANDS_ON = ("Identity", "Enter", "Switch")
 
+#: Ops that know of their input's shape alone: TensorFlow places them where it is.
+ASKS = ("Shape", "Size", "Rank")
+
 #: Sizes that a trace leaves open: of which argument, in which dimension, how large.
 Sizes = Mapping[tuple[int, int], int]
 
@@ -154,6 +157,7 @@ class _Handles:
         self.several = len({device for device in self.devices.values() if "GPU" in device}) > 1
         self.tensors = {internal.name: external for external, internal in pairs if external.dtype != tf.resource}
         self.held_bytes: collections.Counter[str] = collections.Counter()
+        self.from_host: set[str] = set()
         for name, known in self.types.items():
             if known is not None:
                 self.held_bytes[self.devices[name]] += _size(tf.TensorShape(known[1]), tf.as_dtype(known[0]))
@@ -166,6 +170,7 @@ class _Handles:
         for name, node in placeholders.items():
             if name not in on_gpu:
                 node.attr.pop(ON_GPU, None)
+                self.from_host.add(node.name)
                 continue
             # Not true: Python calls the function, not a session, as that of a SavedModel's signature.
             node.attr[ON_GPU].b = False
@@ -191,13 +196,12 @@ class _Handles:
         return True
 
     def place_readers(self, graph_def: Any) -> None:
-        """Places what works on variables of the host there."""
+        """Places what works on variables of the host there, and what asks about arguments that are there."""
         on_host = {node.name for node in graph_def.node if node.op == "VarHandleOp" and "CPU" in node.device}
-        if not on_host:
-            return
         for node in graph_def.node:
-            read = any(name.split(":")[0] in on_host for name in node.input if not name.startswith("^"))
-            if not node.device and read:
+            inputs = {name.split(":")[0] for name in node.input if not name.startswith("^")}
+            read = not on_host.isdisjoint(inputs)
+            if not node.device and (read or (node.op in ASKS and not self.from_host.isdisjoint(inputs))):
                 node.device = HOST
             if read and node.op in HANDS_ON:
                 on_host.add(node.name)
