@@ -223,11 +223,14 @@ fn asks_about_input(graph: &Graph, node: NodeId) -> bool {
     matches!(graph.op(node).name(), "Shape" | "Size" | "Rank")
 }
 
-/// Whether an op reads nothing and makes one tensor, which is no variable's buffer: the placer looks at its readers first.
+/// Whether an op reads nothing and makes one tensor, which is no variable's buffer: the placer looks at its readers first. An argument of
+/// a function has its place before the placer comes: where what is given lies.
 fn is_generator(graph: &Graph, node: NodeId) -> bool {
     let mut outputs = graph.outputs(node);
     let only = outputs.next().filter(|_| outputs.next().is_none());
-    graph.data_inputs(node).is_empty() && only.is_some_and(|tensor| !graph.output_type(tensor).is_ref)
+    graph.data_inputs(node).is_empty()
+        && only.is_some_and(|tensor| !graph.output_type(tensor).is_ref)
+        && !graph.is_argument(node)
 }
 
 /// Whether the placer is free to put an op on any type of device.
@@ -309,9 +312,12 @@ mod tests {
             node("for_both", "Const", "", &fed),
             on_host(node("reads", "AddV2", "for_host for_both", &float)),
             node("reads_too", "Relu", "for_both", &float),
+            node("argument", "Placeholder", "", &fed)
+                .replace(" }\n", " attr { key: '_lms_argument' value { b: false } } }\n"),
+            on_host(node("reads_argument", "Relu", "argument", &float)),
         ];
-        let names = ["of_fed", "of_host", "of_second", "named", "values", "for_host", "for_both"];
+        let names = ["of_fed", "of_host", "of_second", "named", "values", "for_host", "for_both", "argument"];
         let (host, first, second) = (Place::Host, Place::Gpu(0), Place::Gpu(1));
-        assert_eq!(places(&graph.concat(), &names), [first, host, second, first, first, host, first]);
+        assert_eq!(places(&graph.concat(), &names), [first, host, second, first, first, host, first, first]);
     }
 }

@@ -23,6 +23,7 @@ mod scaled;
 mod scratch_note;
 mod simulated;
 mod summary;
+mod uncounted;
 
 pub use analysis::AnalysisOptions;
 pub use branches::branches_note;
@@ -41,5 +42,6 @@ pub use scaled::Scaled;
 pub use scratch_note::scratch_note;
 pub use simulated::Simulated;
 pub use summary::{DeviceSummary, Summary, SummaryVerdict};
+pub use uncounted::uncounted_note;
 
 pub use crate::verify::Checked;

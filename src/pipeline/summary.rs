@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Budget, Error, Fit, Simulated, branches_note, copied, loop_notes};
+use super::{Budget, Error, Fit, Simulated, branches_note, copied, loop_notes, uncounted_note};
 use crate::plan::{Analysis, Draft};
 use crate::simulate::{Machine, NoObserver, Outcome, Outline, Program, simulate};
 use crate::size::Size;
@@ -188,6 +188,7 @@ fn notes(
             outline.bounded_tensors()
         ));
     }
+    notes.extend(uncounted_note(outline));
     notes.extend(branches_note(outline));
     notes.extend(loop_notes(outline, machine, tuning, draft));
     notes.extend(outline.analysis().note_of_calls());

@@ -24,7 +24,7 @@ use super::persistent::{Persistent, handle_bytes};
 use super::pool::in_chunks;
 use super::program::{Buffer, NONE, buffer};
 use super::runs::Runs;
-use super::unknown_sizes::{UnknownSizes, check_sizes};
+use super::unknown_sizes::{UnknownSizes, check_sizes, uncounted_feeds};
 use super::wiring::Wiring;
 use crate::graph::{Graph, Liveness, NodeId, ResourceVariables, TensorId};
 use crate::ops::Flow;
@@ -441,6 +441,11 @@ impl<'a> Outline<'a> {
                 && buffer(graph, sizes, producer, tensor).may_be_own()
         };
         sizes.bounded().iter().filter(is_kept).count()
+    }
+
+    /// What is fed, copied to a GPU, and counts nothing, since nobody said how large it is.
+    pub fn uncounted_feeds(&self) -> Vec<NodeId> {
+        uncounted_feeds(self.analysis, &self.placement, &self.order)
     }
 
     /// The buffer of an output of an op.

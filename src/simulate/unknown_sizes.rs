@@ -1,5 +1,7 @@
 //! Sizes that nobody knows, and who could say them.
 
+use std::collections::HashSet;
+
 use super::outline::output_bytes;
 use super::program::buffer;
 use crate::dtype::DataType;
@@ -51,6 +53,40 @@ pub struct UnknownSizes {
 /// How many tensors a message names.
 const MOST_EXAMPLES: usize = 3;
 
+/// Whether nobody knows how large a tensor is that could be on a GPU.
+fn is_unknown(analysis: &Analysis, tensor: TensorId) -> bool {
+    analysis.graph.output_type(tensor).dtype.size_in_bytes().is_some()
+        && output_bytes(analysis, analysis.graph.producer(tensor), tensor).is_none()
+}
+
+/// The tensors of the host that are copied to a GPU, and of which nobody knows how large they are.
+fn unknown_copies(analysis: &Analysis, placement: &Placement, order: &[NodeId]) -> Vec<TensorId> {
+    let graph = analysis.graph;
+    let mut found: Vec<TensorId> = Vec::new();
+    let mut met: HashSet<TensorId> = HashSet::new();
+    for &node in order {
+        let wanted = graph.data_inputs(node).iter().zip(placement.inputs(node));
+        found.extend(wanted.filter(|&(_, &place)| place != Place::Host).map(|(&tensor, _)| tensor).filter(
+            |&tensor| {
+                // An argument of a function is no node.
+                graph.producer(tensor).index() < graph.len()
+                    && placement.output(tensor) == Place::Host
+                    && is_unknown(analysis, tensor)
+                    && met.insert(tensor)
+            },
+        ));
+    }
+    found
+}
+
+/// What is fed and copied to a GPU, and of which nobody said how large it is: where that decides about nothing else, as of labels, it need
+/// not be known, and counts nothing.
+pub(super) fn uncounted_feeds(analysis: &Analysis, placement: &Placement, order: &[NodeId]) -> Vec<NodeId> {
+    let copies = unknown_copies(analysis, placement, order).into_iter();
+    let makers = copies.map(|tensor| analysis.graph.producer(tensor));
+    makers.filter(|&node| analysis.graph.op(node).facts().has(Fact::Fed)).collect()
+}
+
 /// Whether all sizes that matter are known.
 ///
 /// # Errors
@@ -62,19 +98,16 @@ pub(super) fn check_sizes(
     order: &[NodeId],
 ) -> Result<(), UnknownSizes> {
     let graph = analysis.graph;
+    let is_made_there = |node: NodeId, tensor: TensorId| {
+        placement.output(tensor) != Place::Host && buffer(graph, &analysis.sizes, node, tensor).may_be_own()
+    };
     let mut unknown: Vec<TensorId> = Vec::new();
     for &node in order {
-        for tensor in graph.outputs(node) {
-            let output_type = graph.output_type(tensor);
-            if buffer(graph, &analysis.sizes, node, tensor).may_be_own()
-                && output_type.dtype.size_in_bytes().is_some()
-                && placement.output(tensor) != Place::Host
-                && output_bytes(analysis, node, tensor).is_none()
-            {
-                unknown.push(tensor);
-            }
-        }
+        let made = graph.outputs(node).filter(|&tensor| is_made_there(node, tensor));
+        unknown.extend(made.filter(|&tensor| is_unknown(analysis, tensor)));
     }
+    let is_computed = |tensor: &TensorId| !graph.op(graph.producer(*tensor)).facts().has(Fact::Fed);
+    unknown.extend(unknown_copies(analysis, placement, order).into_iter().filter(is_computed));
     if unknown.is_empty() {
         return Ok(());
     }
@@ -157,7 +190,59 @@ const MOST_LOOKED_AT: usize = 256;
 
 #[cfg(test)]
 mod tests {
+    use super::super::{OpCost, Outline, Unpredictable};
     use super::*;
+    use crate::format::{Model, ReadOptions};
+    use crate::graph::Graph;
+    use crate::ops::OpRegistry;
+    use crate::shape::{Shapes, Sizes};
+
+    /// A step that sums up on a GPU what is on the host: which sizes are asked for, or what counts nothing.
+    fn asked(summed: &str) -> Result<Vec<String>, Vec<String>> {
+        let attr = |name: &str, value: &str| format!("attr {{ key: '{name}' value {{ {value} }} }}");
+        let node = |name: &str, op: &str, rest: &str| format!("node {{ name: '{name}' op: '{op}' {rest} }} ");
+        let sum = [
+            format!("input: '{summed}' input: 'axis'"),
+            attr("T", "type: DT_FLOAT"),
+            attr("Tidx", "type: DT_INT32"),
+            attr("_output_shapes", "list { shape { } }"),
+        ];
+        let axis = [
+            attr("dtype", "type: DT_INT32"),
+            attr("value", "tensor { dtype: DT_INT32 tensor_shape { } int_val: 0 }"),
+        ];
+        let nodes = [
+            node("written", "Placeholder", &attr("dtype", "type: DT_STRING")),
+            node("fed", "Placeholder", &attr("dtype", "type: DT_FLOAT")),
+            node(
+                "parsed",
+                "ParseTensor",
+                &format!("input: 'written' {}", attr("out_type", "type: DT_FLOAT")),
+            ),
+            node("axis", "Const", &axis.concat()),
+            node("sum", "Sum", &sum.concat()),
+        ];
+        let content = nodes.concat().into_bytes();
+        let model = Model::from_bytes("a step", content, &ReadOptions::default()).unwrap();
+        let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+        let targets: Vec<_> = graph.node_ids().filter(|&node| graph.name(node) == "sum").collect();
+        let shapes = Shapes::declared(&graph);
+        let sizes = Sizes::of(&graph, &shapes).unwrap();
+        let analysis = Analysis::new(&graph, &targets, shapes, sizes);
+        let placement = Placement::of(&graph);
+        let name = |node: NodeId| graph.name(node).to_string();
+        match Outline::new(&analysis, &placement, |_| OpCost::default()) {
+            Ok(outline) => Ok(outline.uncounted_feeds().into_iter().map(name).collect()),
+            Err(Unpredictable::Sizes(unknown)) => Err(unknown.examples),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn the_size_of_what_is_copied_to_a_gpu_is_asked_for_unless_it_is_fed() {
+        assert_eq!(asked("parsed"), Err(vec!["parsed:0".to_string()]));
+        assert_eq!(asked("fed"), Ok(vec!["fed".to_string()]));
+    }
 
     /// What is fed is asked for by name, and only where it decides; else it is the program that must say more.
     #[test]

@@ -14,6 +14,7 @@ use tf_lms::shape::{Shapes, Sizes};
 
 const FLOAT: i32 = 1;
 const INT32: i32 = 3;
+const STRING: i32 = 7;
 const INT64: i32 = 9;
 
 /// A node, its op, what it reads, its attributes, and how many elements its first output has at most.
@@ -462,4 +463,18 @@ fn what_is_left_open_stays_unknown() {
     nodes.add("unique", "Unique", &["numbers"], &[("T", attr_type(INT32)), index("out_idx")]);
     let found = bounds("open", &nodes);
     assert!(found.iter().all(|(_, elements)| elements.is_none()), "{found:?}");
+}
+
+/// What Python computes on the host has no shape but the one that the program ensures.
+#[test]
+fn a_shape_that_is_ensured_is_that_of_what_is_read() {
+    let mut nodes = Nodes::default();
+    nodes.add("written", "Placeholder", &[], &[("dtype", attr_type(STRING))]);
+    nodes.add("parsed", "ParseTensor", &["written"], &[("out_type", attr_type(FLOAT))]);
+    let ensured = [("T", attr_type(FLOAT)), ("shape", Value::Shape(shape(&[3, 4])))];
+    nodes.add("ensured", "EnsureShape", &["parsed"], &ensured).declares("ensured", &[3, 4]);
+    nodes.add("parsed_too", "ParseTensor", &["written"], &[("out_type", attr_type(FLOAT))]);
+    let found = bounds("ensured", &nodes);
+    let elements = |name: &str| found.iter().find(|(other, _)| other == name).unwrap().1;
+    assert_eq!((elements("parsed:0"), elements("parsed_too:0")), (Some(12), None));
 }

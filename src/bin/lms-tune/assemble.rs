@@ -7,6 +7,7 @@ use tf_lms::order::Place;
 use tf_lms::picture::{Names, Recording};
 use tf_lms::pipeline::{
     Budget, Simulated, branches_note, copied, image_order_note, kept_zeros_note, loop_notes, scratch_note,
+    uncounted_note,
 };
 use tf_lms::plan::Draft;
 use tf_lms::simulate::{Allocator, Machine, Outline, Program};
@@ -185,6 +186,7 @@ impl Facts<'_> {
         }
         notes.extend(image_order_note(self.simulated.analysis));
         notes.extend(kept_zeros_note(self.outline, tuning.before.peak_bytes()));
+        notes.extend(uncounted_note(self.outline));
         notes.extend(branches_note(self.outline));
         notes.extend(loop_notes(self.outline, self.machine, tuning, &self.conclusion.draft));
         if let Some(function) = &self.simulated.analysis.function {

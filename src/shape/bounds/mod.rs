@@ -146,7 +146,7 @@ impl<'a> Bounds<'a> {
             // The rule knows less than the inference.
             (_, Some(known)) => self.one_open(node, known)?,
             (Some(ruled), None) => ruled,
-            (None, None) => return None,
+            (None, None) => self.ensured(tensor)?,
         };
         // What is beyond all sizes is no bound.
         let most = most.iter().all(|&size| (0..1 << 48).contains(&size)).then_some(most)?;
@@ -154,6 +154,20 @@ impl<'a> Bounds<'a> {
             self.exact.insert(tensor);
         }
         Some(most)
+    }
+
+    /// The shape that a tensor has where the step does not fail: one that an `EnsureShape` says, as behind what Python computes on the host.
+    fn ensured(&self, tensor: TensorId) -> Option<Most> {
+        let ensures = |node: &NodeId| {
+            self.graph.op(*node).name() == "EnsureShape" && self.graph.data_inputs(*node) == [tensor]
+        };
+        let says = |node: NodeId| self.shapes.get(self.graph.outputs(node).next()?);
+        let shape = self.graph.successors(self.graph.producer(tensor)).filter(ensures).find_map(|node| {
+            let shape = says(node);
+            shape.filter(|_| is_full(shape))
+        })?;
+        self.is_exact.set(true);
+        Some(shape.to_vec())
     }
 
     /// The shape of what hands its first input on in another one, where all of that but one dimension is known.
