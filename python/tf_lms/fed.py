@@ -29,10 +29,6 @@ class Fed:
     shapes: Mapping[Any, Any] | None = None
     values: Mapping[Any, Any] | None = None
 
-    def __bool__(self) -> bool:
-        """Whether anything is said."""
-        return self.batch_size is not None or bool(self.shapes) or bool(self.values)
-
 
 def sized(graph: Any, fed: Fed) -> Any:
     """The GraphDef of a graph, with the shapes of its tensors as they follow from what is fed.
@@ -41,9 +37,8 @@ def sized(graph: Any, fed: Fed) -> Any:
         UsageError: if a placeholder is not there, or cannot be fed that.
     """
     graph_def = graph.as_graph_def(add_shapes=True)
-    if not fed:
-        return graph_def
     placeholders = {node.name: node for node in graph_def.node if node.op == "Placeholder"}
+    is_as_it_was = not fed.shapes and not fed.values
     for key, shape in (fed.shapes or {}).items():
         _declare(_placeholder(placeholders, key, "shapes"), shape)
     if fed.batch_size is not None:
@@ -51,6 +46,9 @@ def sized(graph: Any, fed: Fed) -> Any:
             dimensions = node.attr["shape"].shape.dim if "shape" in node.attr else []
             if dimensions and dimensions[0].size == -1:
                 dimensions[0].size = fed.batch_size
+                is_as_it_was = False
+    if is_as_it_was:
+        return graph_def
     kept: dict[str, Any] = {}
     for key, value in (fed.values or {}).items():
         node = _placeholder(placeholders, key, "values")
