@@ -6,7 +6,7 @@ use tf_lms::chart::{Chart, ChartError};
 use tf_lms::flatten::is_lowered;
 use tf_lms::picture::Recorder;
 use tf_lms::pipeline::{Simulated, Summary, profile};
-use tf_lms::plan::{Draft, Iterations};
+use tf_lms::plan::Draft;
 use tf_lms::simulate::Program;
 use tf_lms::{Analysis, AnalysisOptions, Budget, Fit, Model, OpenOptions, Plan};
 
@@ -55,23 +55,12 @@ impl Task {
                 model,
                 AnalysisOptions {
                     train_ops: self.train_ops.clone(),
-                    iterations: self.iterations(),
+                    iterations: self.iterations.iter().cloned().collect(),
                     ..AnalysisOptions::default()
                 },
             )),
             added => Err(Refusal::Rewritten { name: self.name.clone(), added }),
         }
-    }
-
-    fn iterations(&self) -> Iterations {
-        let mut given = Iterations::default();
-        for (frame, times) in &self.iterations {
-            match frame {
-                Some(frame) => given.named.push((frame.clone(), *times)),
-                None => given.others = Some(*times),
-            }
-        }
-        given
     }
 
     fn budget(&self) -> Result<Budget, Refusal> {

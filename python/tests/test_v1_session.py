@@ -44,6 +44,7 @@ def test_what_is_fed_is_asked_for_and_must_fit(program):
     done = program(
         """
 import json
+import numpy as np
 import tensorflow.compat.v1 as tf
 import tf_lms
 tf.disable_eager_execution()
@@ -58,7 +59,7 @@ for said in (
     {},
     {"batch_size": 8},
     {"batch_size": 8, "values": {"batch": 8}},
-    {"shapes": {images: (8, 64)}, "values": {batch: 8}, "iterations": 4},
+    {"shapes": {images: (8, 64)}, "values": {batch: np.int64(8)}, "iterations": 4},
     {"shapes": {"images": (8, 32)}},
     {"shapes": {"images": (8, None)}},
     {"shapes": {"images": "8"}},

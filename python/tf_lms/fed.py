@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any
 
 import tensorflow as tf
@@ -53,13 +54,13 @@ def sized(graph: Any, fed: Fed) -> Any:
     for key, value in (fed.values or {}).items():
         node = _placeholder(placeholders, key, "values")
         number = _number(node, value)
-        _declare(node, number.shape)
+        _declare(node, number.tensor_shape)
         kept[node.name] = tf.compat.v1.NodeDef()
         kept[node.name].CopyFrom(node)
         # TensorFlow knows what follows from a constant.
         constant = tf.compat.v1.NodeDef(name=node.name, op="Const", device=node.device)
-        constant.attr["dtype"].type = number.dtype.as_datatype_enum
-        constant.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(number.numbers, number.dtype, number.shape))
+        constant.attr["dtype"].type = number.dtype
+        constant.attr["value"].tensor.CopyFrom(number)
         node.CopyFrom(constant)
     inferred = with_loop_shapes(graph_def)
     for node in inferred.node:
@@ -94,20 +95,14 @@ def _declare(node: Any, given: Any) -> None:
     node.attr["shape"].shape.CopyFrom(shape.as_proto())
 
 
-@dataclasses.dataclass(frozen=True)
-class _Number:
-    dtype: Any
-    shape: tuple[int, ...]
-    numbers: list[int]
-
-
-def _number(node: Any, value: Any) -> _Number:
+def _number(node: Any, value: Any) -> Any:
+    """A whole number, or several, as the tensor that a placeholder is fed."""
     several = list(value) if isinstance(value, list | tuple) else [value]
-    if not all(isinstance(number, int) and not isinstance(number, bool) for number in several):
+    if not all(isinstance(number, Integral) and not isinstance(number, bool) for number in several):
         raise UsageError(f"values: {value!r} of {node.name} is no whole number, nor several")
     dtype = tf.as_dtype(node.attr["dtype"].type)
     if dtype not in _NUMBERS:
         raise UsageError(f"values: {node.name} takes {dtype.name}, and no whole numbers of 32 or 64 bits")
     if any(not dtype.min <= number <= dtype.max for number in several):
         raise UsageError(f"values: {value!r} of {node.name} does not fit in {dtype.name}")
-    return _Number(dtype, (len(several),) if isinstance(value, list | tuple) else (), several)
+    return tf.make_tensor_proto(several if isinstance(value, list | tuple) else several[0], dtype)

@@ -105,14 +105,7 @@ impl GraphArgs {
 
     /// How often loops run, as far as that was given.
     pub fn given_iterations(&self) -> Iterations {
-        let mut given = Iterations::default();
-        for GivenTimes { frame, times } in &self.iterations {
-            match frame {
-                Some(frame) => given.named.push((frame.clone(), *times)),
-                None => given.others = Some(*times),
-            }
-        }
-        given
+        self.iterations.iter().map(|given| (given.frame.clone(), given.times)).collect()
     }
 
     /// The shapes that were given.

@@ -44,6 +44,20 @@ pub struct Iterations {
     pub named: Vec<(String, u64)>,
 }
 
+/// How often loops run, by the names of their frames; none names all others. Of what is said twice the last counts.
+impl FromIterator<(Option<String>, u64)> for Iterations {
+    fn from_iter<T: IntoIterator<Item = (Option<String>, u64)>>(said: T) -> Iterations {
+        let mut given = Iterations::default();
+        for (frame, times) in said {
+            match frame {
+                Some(frame) => given.named.push((frame, times)),
+                None => given.others = Some(times),
+            }
+        }
+        given
+    }
+}
+
 impl Iterations {
     /// How often a loop runs, if that was given.
     pub fn of(&self, frame: &str) -> Option<u64> {
