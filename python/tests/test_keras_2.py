@@ -1,6 +1,7 @@
 """Models of Keras 2, which are `tf_keras`: what they train to, what is copied, and what they take."""
 
 import functools
+import statistics
 
 import pytest
 from conftest import last_json, run_program
@@ -36,13 +37,18 @@ def test_what_is_copied_and_the_peak_are_as_planned(case):
     plain, lms = trained(case), with_lms(case)
     steps = 2 if case == "several_steps" else 1
     # The first of the second epoch, when all is made, and the batch is a whole one.
-    befores, afters = (told["batches"][len(told["batches"]) // 2] for told in (plain, lms))
-    for device, before, after in zip(lms["report"]["devices"], befores, afters, strict=True):
+    first = len(plain["batches"]) // 2
+    for number, device in enumerate(lms["report"]["devices"]):
+        before, after = (told["batches"][first][number] for told in (plain, lms))
         # A number that counts steps, or a condition, may be where it was not.
         assert abs(after["out"] - before["out"] - steps * device["swapout_bytes"]) <= 16 < device["swapout_bytes"]
         assert before["peak"] == pytest.approx(device["peak_before"], rel=0.05)
-        # Two replicas' copies end when they may.
-        assert after["peak"] == pytest.approx(device["peak_after"], rel=0.12 if case == "replicas" else 0.05)
+        if case == "replicas":
+            # Their copies end when they may: one step may take a sixth more or less than the next.
+            whole = [batch[number]["peak"] for batch in lms["batches"] if abs(batch[number]["out"] - after["out"]) <= 16]
+            assert statistics.median(whole) == pytest.approx(device["peak_after"], rel=0.12) and len(whole) == 6
+        else:
+            assert after["peak"] == pytest.approx(device["peak_after"], rel=0.05)
 
 
 @pytest.mark.xdist_group("Keras 2 own")

@@ -12,7 +12,7 @@ CASES = {
     "partial": "5500KiB",
     "several_steps": "4500KiB",
     "custom": "6500KiB",
-    "on_batch": "6MiB",
+    "on_batch": "6500KiB",
     "function": "8MiB",
     "recomputed": "5500KiB",
     "gradients": "6MiB",

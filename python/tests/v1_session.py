@@ -1,11 +1,12 @@
 """Trains a graph of version 1 with a hook, on the software GPU: `v1_session.py MODEL MEMORY [BUDGET] [ALLOCATOR]`. Prints one line of JSON.
 
 MODEL is `images`; or `calls`, whose graph has branches and a loop that are functions; or `fed`, which is fed the size of its batch and how
-often a loop runs.
+often a loop runs. PROFILE in the environment is the device's profile.
 """
 
 import hashlib
 import json
+import os
 import sys
 
 import numpy as np
@@ -45,6 +46,8 @@ config = tf_lms.session_config()
 config.pluggable_device_options.per_process_gpu_memory_fraction = 1.0
 config.inter_op_parallelism_threads = config.intra_op_parallelism_threads = 1
 said = {"values": {batch: 8}, "iterations": 3} if model == "fed" else {}
+if "PROFILE" in os.environ:
+    said["device_profile"] = os.environ["PROFILE"]
 hooks = [tf_lms.LMSHook(gpu_memory=budget, memory_ratio=1.0, batch_size=8, strict=True, **said)] if budget else []
 train_op = tf.get_collection("train_op")[0]
 told = {"losses": [], "batches": []}

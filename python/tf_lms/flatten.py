@@ -17,6 +17,9 @@ from .shapes import as_traced, with_loop_shapes, with_shapes
 #: Where a program's own devices are.
 LOCAL_TASK = "/job:localhost/replica:0/task:0"
 
+#: Where TensorFlow places what nobody did.
+FIRST_GPU = "/device:GPU:0"
+
 #: What works on variables of the host.
 HOST = "/device:CPU:0"
 
@@ -80,13 +83,27 @@ def open_sizes(concrete: Any) -> list[tuple[int, int]]:
     return found
 
 
+#: Ops that choose one of two branches. What comes out of them is on the first GPU, where TensorFlow puts what nobody placed, whatever was
+#: on the host inside: so batches of a distributed dataset are there, on whichever GPU they are read.
+CHOICES = ("If", "StatelessIf")
+
+
 def arguments_on_gpu(given: Sequence[Any]) -> dict[int, str]:
-    """Of the arguments of a call that are in a GPU's memory the device, by their number. What a graph gives is on none yet."""
-    return {
-        number: _local(value.device)
-        for number, value in enumerate(given)
-        if tf.is_tensor(value) and not tf.is_symbolic_tensor(value) and "GPU" in value.device and value.dtype not in NEVER_ON_GPU
-    }
+    """Of the arguments of a call that are in a GPU's memory the device, by their number.
+
+    Of what a graph gives only the results of choices are known to be on one.
+    """
+    on_gpu = {number: _gpu_of(value) for number, value in enumerate(given) if tf.is_tensor(value) and value.dtype not in NEVER_ON_GPU}
+    return {number: device for number, device in on_gpu.items() if device}
+
+
+def _gpu_of(tensor: Any) -> str:
+    if not tf.is_symbolic_tensor(tensor):
+        return _local(tensor.device) if "GPU" in tensor.device else ""
+    op = tensor.op
+    while op.type == "Identity" and not op.device:
+        op = op.inputs[0].op
+    return FIRST_GPU if op.type in CHOICES and not op.device else ""
 
 
 def flatten(concrete: Any, sizes: Sizes, weights_come: bool = False, given: Sequence[Any] = (), in_function: bool = False) -> Flat:

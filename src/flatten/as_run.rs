@@ -13,7 +13,8 @@
 //! Where a function calls the step, its ops get the call's name in front, and it is the returns of the outer function that stay.
 //!
 //! By the time that it lists for good, Grappler's `DependencyOptimizer` has dropped all waiting that follows from other edges, and what it
-//! dropped is not gone along. What its other optimizers move by the way is not followed: where they make one op of several, the last nodes
+//! dropped is not gone along. What an op waits for is in the order of names before that; then the last is where one was dropped. So the
+//! effects of a step, which its end waits for, are gone back from in an order that looks like chance. What its other optimizers move by the way is not followed: where they make one op of several, the last nodes
 //! in the list take the places of those that are gone.
 
 use std::collections::{HashMap, HashSet};
@@ -170,13 +171,44 @@ fn is_stateful(node: &NodeDef, registry: &OpRegistry) -> bool {
     node.op != "VarHandleOp" && registry.get(&node.op).is_some_and(|op| op.is_stateful())
 }
 
-/// For each node what it reads, and of what it waits for what does not follow from that.
+/// For each node what it reads, and of what it waits for what does not follow from that, in the order in which Grappler has them.
 ///
 /// `order` has each node behind all that it reads.
 fn needed_inputs(nodes: &[NodeDef], inputs: &[Vec<usize>], order: &[usize]) -> Vec<Vec<usize>> {
-    let is_wait = |node: usize, input: usize| is_control(&nodes[node].input[input]);
-    // What a return waits for are effects of the function, which TensorFlow has beside its returns.
-    let stands_for_effects = |node: usize| nodes[node].name.starts_with(RETURNS);
+    let follows = waits_that_follow(nodes, inputs, order);
+    (0..nodes.len())
+        .map(|node| {
+            // What a return waits for are effects of the function, which TensorFlow has beside its returns.
+            let stands_for_effects = nodes[node].name.starts_with(RETURNS);
+            let is_wait = |input: usize| is_control(&nodes[node].input[input]);
+            let (mut waits, mut needed): (Vec<usize>, Vec<usize>) =
+                (0..inputs[node].len()).partition(|&input| is_wait(input));
+            if stands_for_effects {
+                waits.clear();
+            }
+            waits.sort_by_key(|&input| &nodes[inputs[node][input]].name);
+            // From the last to the first, what goes is replaced by the last of those that are left.
+            for place in (0..waits.len()).rev() {
+                if follows[node][waits[place]] {
+                    waits.swap_remove(place);
+                }
+            }
+            needed.extend(waits);
+            needed.into_iter().map(|input| inputs[node][input]).collect()
+        })
+        .collect()
+}
+
+/// For each node and what it reads or waits for, whether that is waiting that follows from what else it reads or waits for
+/// (`TransitiveReduction`).
+fn waits_that_follow(nodes: &[NodeDef], inputs: &[Vec<usize>], order: &[usize]) -> Vec<Vec<bool>> {
+    // Of what leads into and out of loops Grappler does not follow, nor of what comes from one of two branches.
+    let changes_frame = |node: usize| matches!(&*nodes[node].op, "Enter" | "Exit" | "NextIteration");
+    let is_followed =
+        |node: usize, from: usize| !changes_frame(node) && !changes_frame(from) && nodes[from].op != "Merge";
+    let is_wait = |node: usize, input: usize| {
+        is_control(&nodes[node].input[input]) && is_followed(node, inputs[node][input])
+    };
     let mut waited: Vec<usize> = Vec::new();
     for (node, read) in inputs.iter().enumerate() {
         waited.extend((0..read.len()).filter(|&input| is_wait(node, input)).map(|input| read[input]));
@@ -191,23 +223,16 @@ fn needed_inputs(nodes: &[NodeDef], inputs: &[Vec<usize>], order: &[usize]) -> V
         some.iter().enumerate().for_each(|(number, &node)| bit[node] = 1 << number);
         before.fill(0);
         for &node in order {
-            let further = inputs[node].iter().fold(0, |further, &input| further | before[input]);
+            let read = || inputs[node].iter().filter(|&&from| is_followed(node, from));
+            let further = read().fold(0, |further, &from| further | before[from]);
             for (input, &from) in inputs[node].iter().enumerate() {
                 follows[node][input] |= is_wait(node, input) && further & bit[from] != 0;
             }
-            before[node] = inputs[node].iter().fold(further, |before, &input| before | bit[input]);
+            before[node] = read().fold(further, |before, &from| before | bit[from]);
         }
         some.iter().for_each(|&node| bit[node] = 0);
     }
-    let kept = |node: usize, input: usize| {
-        !is_wait(node, input) || !(follows[node][input] || stands_for_effects(node))
-    };
-    (0..nodes.len())
-        .map(|node| {
-            let read = inputs[node].iter().enumerate();
-            read.filter(|&(input, _)| kept(node, input)).map(|(_, &from)| from).collect()
-        })
-        .collect()
+    follows
 }
 
 /// All that is met from some nodes, in depth from the last of them, what is met last before all else.

@@ -46,22 +46,13 @@ pub struct Placement {
 impl Placement {
     /// Places all ops of a graph.
     pub fn of(graph: &Graph) -> Placement {
-        let mut gpus: Vec<Device> = Vec::new();
-        let number = |gpu: &Device, gpus: &mut Vec<Device>| {
-            let known = gpus.iter().position(|other| other == gpu);
-            known.unwrap_or_else(|| {
-                gpus.push(gpu.clone());
-                gpus.len() - 1
-            }) as u16
-        };
-        let of_device: Vec<Place> = graph
-            .devices()
-            .iter()
-            .map(|device| match device.gpu() {
-                Some(gpu) => Place::Gpu(number(&gpu, &mut gpus)),
-                None => Place::Host,
-            })
-            .collect();
+        // Sorted, since which of them an op of the file is on first says nothing.
+        let mut gpus: Vec<Device> = graph.devices().iter().filter_map(Device::gpu).collect();
+        gpus.sort();
+        gpus.dedup();
+        let number = |gpu: &Device| gpus.partition_point(|other| other < gpu) as u16;
+        let place = |device: &Device| device.gpu().map_or(Place::Host, |gpu| Place::Gpu(number(&gpu)));
+        let of_device: Vec<Place> = graph.devices().iter().map(place).collect();
         let mut placement = Placement {
             gpus,
             ops: Vec::with_capacity(graph.len()),

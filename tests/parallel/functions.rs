@@ -1,6 +1,7 @@
 //! Training steps that are functions of TensorFlow 2.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -133,20 +134,25 @@ fn workers_in_python_train_a_function_that_was_rewritten() {
     let start = |flags: &[&str]| {
         let mut command = Command::new(&python);
         command.arg("tests/parallel/in_python.py").args(flags).env("PYTHONDONTWRITEBYTECODE", "1");
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
-    let losses = |started: Child| -> Vec<f64> {
-        let output = started.wait_with_output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        let line = text.lines().find(|line| line.starts_with('['));
-        let line = line.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)));
-        serde_json::from_str(line).unwrap()
+    let losses = |started: &mut Child| -> Vec<f64> {
+        let printed = BufReader::new(started.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let line = { printed }.find(|line| line.starts_with('[')).unwrap_or_else(|| {
+            let mut told = String::new();
+            started.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+            panic!("{told}")
+        });
+        serde_json::from_str(&line).unwrap()
     };
     let [one, other] =
         [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string());
-    let both = ["0", "1"].map(|rank| start(&[&two, "2", rank, &one, &other])).map(losses);
+    // Each runs until its input ends, which is when both have told: before that, one may still read what the other gave.
+    let mut started = ["0", "1"].map(|rank| start(&[&two, "2", rank, &one, &other]));
+    let both = started.each_mut().map(losses);
+    started.into_iter().for_each(|worker| assert!(worker.wait_with_output().unwrap().status.success()));
     assert_eq!(both[0], both[1]);
-    let whole = losses(start(&[&original, "1", "0"]));
+    let whole = losses(&mut start(&[&original, "1", "0"]));
     let near = whole.iter().zip(&both[0]).all(|(whole, mean)| (whole - mean).abs() <= 1e-5 * whole);
     assert!(near && whole.len() == both[0].len() && whole[3] < whole[0], "{whole:?} {:?}", both[0]);
 }

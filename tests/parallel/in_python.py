@@ -1,6 +1,6 @@
 """Trains a SavedModel of zoo_tf2.py in Python, and prints its losses: in_python.py FOLDER WORKERS RANK ADDRESS…
 
-With one worker the batch is that of all workers of two.
+It is there until its input ends, since the other worker may still read what this one gave. With one worker the batch is that of all workers of two.
 """
 
 import json
@@ -46,6 +46,7 @@ def main(folder, workers, rank, *addresses):
         set_workers(step, workers)
     numbers, labels = (tf.constant(np.concatenate(each)) for each in zip(*parts))
     print(json.dumps([float(step(numbers=numbers, labels=labels)["loss"]) for _ in range(STEPS)]), flush=True)
+    sys.stdin.read()
     os._exit(0)  # its server waits for the other's
 
 

@@ -82,6 +82,27 @@ fn waiting_that_follows_from_other_edges_changes_nothing() {
     assert!(other < first && first < second);
 }
 
+/// The end waits for four effects, of which `c` waits for `b`, so that the end has no need to: `d`, the last, takes its place.
+#[test]
+fn the_last_of_what_an_op_waits_for_takes_the_place_of_what_follows() {
+    let order = |waits_of_c: &str| {
+        let mut nodes = vec![float(node("x", "Placeholder", ""))];
+        for name in ["a", "b", "c", "d"] {
+            let waits = if name == "c" { waits_of_c } else { "" };
+            nodes.push(handle(&format!("w_{name}"), &[4, 4]));
+            nodes.push(float(node(&format!("value_{name}"), "Relu", "x")));
+            nodes.push(assign(name, &format!("w_{name} value_{name}{waits}")));
+        }
+        nodes.push(node("NoOp", "NoOp", "^a ^b ^c ^d"));
+        nodes.push(float(node("Identity", "Identity", "x ^NoOp")));
+        nodes.push(float(node("returns/x", "Identity", "Identity ^a ^b ^c ^d")));
+        let listed = run_for(Caller::Function, nodes);
+        names(&listed).iter().filter_map(|name| name.strip_prefix("value_")).collect::<String>()
+    };
+    assert_eq!(order(""), "abcd");
+    assert_eq!(order(" ^b"), "adcb");
+}
+
 /// Python's caller has returns among the stateful ops, by name; where a function calls, they are those of the function, behind all others.
 #[test]
 fn who_calls_decides_where_returns_are() {
