@@ -52,7 +52,7 @@ def train(of_hub, name, memory, budget):
     training.model.compile(optimizer=training.optimizer, loss=training.loss, **training.compiled)
     try:
         data = cases.dataset(training.data, training.batch, partial=True)
-        told = cases.fit(training.model, data, budget, memory_ratio=training.memory_ratio)
+        told = cases.fit(training.model, data, budget, memory_ratio=training.memory_ratio, device_profile=cases.SMALL_COPIES)
     except tf.errors.ResourceExhaustedError:
         told = {"failed": "out of memory"}
     print(json.dumps(told))

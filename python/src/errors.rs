@@ -74,8 +74,7 @@ fn for_python(error: &Error) -> Option<String> {
         )),
         Error::Unpredictable(Unpredictable::Iterations(unknown)) => Some(format!(
             "how often the loop {} runs is not known, and it keeps {} bytes on a GPU in each iteration; give it a limit that the program \
-             knows: for … in tf.range(most) with a break, or tf.while_loop(…, maximum_iterations=most); of LMSHook and \
-             rewrite_graph also iterations=",
+             knows: for … in tf.range(most) with a break, or tf.while_loop(…, maximum_iterations=most); or give iterations=",
             unknown.loops.join(", nor "),
             unknown.bytes
         )),

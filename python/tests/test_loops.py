@@ -63,3 +63,38 @@ def test_parts_of_a_batch_come_one_after_the_other():
     assert parts["plain"]["peak"] > 2 * taken
     assert parts["lms"]["losses"] == parts["plain"]["losses"]
     assert "do not wait for one another" in parts["as_it_is"]
+
+
+def test_how_often_a_loop_runs_is_given_where_only_the_data_know(program):
+    """As of a library's: the exponential of a matrix squares it as often as its norm says."""
+    done = program(
+        """
+import json
+import soft
+tf = soft.load("64MiB")
+import tf_lms
+
+weights = tf.Variable(tf.random.stateless_normal([128, 128], [1, 2]) / 100)
+
+def step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((x @ tf.linalg.expm(weights)) ** 2)
+    weights.assign_sub(0.1 * tape.gradient(loss, weights))
+    return loss
+
+x = tf.ones([512, 128])
+told = []
+for said in ({}, {"iterations": 4}, {"iterations": {"matrix_exponential/while": 8}}):
+    try:
+        lms = tf_lms.function(step, gpu_memory="64MiB", memory_ratio=1.0, strict=True, **said)
+        lms(x)
+        told.append(lms.report.devices[0]["peak_before"])
+        assert told[-1] == tf_lms.predict(tf.function(step), "64MiB", data=(x,), memory_ratio=1.0, **said).peak_before
+    except tf_lms.CannotRewrite as error:
+        told.append(str(error))
+print(json.dumps(told))
+"""
+    )
+    refused, fewer, more = last_json(done)
+    assert "matrix_exponential/while" in refused and "give iterations=" in refused
+    assert fewer < more

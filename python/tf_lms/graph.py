@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .errors import UsageError
-from .options import Memory, Options, iterations_of, memory_bytes
+from .options import Iterations, Memory, Options, iterations_of, memory_bytes
 from .planning import Task, plan
 from .report import Report
 
@@ -23,7 +23,7 @@ def rewrite_graph(
     gpu_memory: Memory,
     train_op: str | Sequence[str] | None = None,
     memory_ratio: float | None = None,
-    iterations: int | Mapping[str, int] | None = None,
+    iterations: Iterations = None,
     device_profile: str = DEFAULT_PROFILE,
     swap_weights: bool = False,
     cache_dir: Any = None,
@@ -50,7 +50,7 @@ def rewrite_graph(
         DoesNotFit: if no plan was found.
         CannotRewrite: if it cannot be planned for, as where sizes are unknown.
     """
-    options = Options(gpu_memory, memory_ratio, None, device_profile, True, True, swap_weights, cache_dir)
+    options = Options(gpu_memory, memory_ratio, None, device_profile, True, True, swap_weights, cache_dir, iterations_of(iterations))
     if isinstance(graph_def, bytes | bytearray | memoryview):
         content = bytes(graph_def)
     elif hasattr(graph_def, "SerializeToString"):
@@ -67,7 +67,7 @@ def rewrite_graph(
         memory_ratio=options.memory_ratio,
         swap_weights=swap_weights,
         cache_dir=cache_dir,
-        iterations=iterations_of(iterations),
+        iterations=options.iterations,
     )
     rewritten, report = plan(task)
     if rewritten is None:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from . import keras_2, private_hooks
 from .errors import AlreadyRewritten, CannotRewrite, UsageError
 from .log import warn
-from .options import Options
+from .options import Iterations, Options, iterations_of
 from .report import Report
 from .step import Step
 
@@ -173,12 +173,13 @@ def apply(
     exact: bool = True,
     strict: bool = False,
     cache_dir: Any = None,
+    iterations: Iterations = None,
 ) -> Any:
     """Has a compiled Keras model train within a GPU's memory: `fit` and `train_on_batch` run a rewritten step from now on.
 
     Args:
         model: the model; it must be compiled.
-        gpu_memory, memory_ratio, device_profile, exact, strict, cache_dir: as of `tf_lms.function`.
+        gpu_memory, memory_ratio, device_profile, exact, strict, cache_dir, iterations: as of `tf_lms.function`.
         batch_size: the largest batch of one replica, in examples, where the data does not say it.
 
     Returns:
@@ -188,7 +189,11 @@ def apply(
         UsageError: if it is no compiled model, or an argument cannot be meant.
         AlreadyRewritten: if it was called for the model before.
     """
-    _apply(model, Options(gpu_memory, memory_ratio, batch_size, device_profile, exact, strict, False, cache_dir), by_callback=False)
+    _apply(
+        model,
+        Options(gpu_memory, memory_ratio, batch_size, device_profile, exact, strict, False, cache_dir, iterations_of(iterations)),
+        by_callback=False,
+    )
     return model
 
 
@@ -225,6 +230,7 @@ class LMS(keras.callbacks.Callback):  # type: ignore[misc,name-defined]
         exact: bool = True,
         strict: bool = False,
         cache_dir: Any = None,
+        iterations: Iterations = None,
         log_dir: Any = None,
     ) -> None:
         """The arguments are those of `tf_lms.apply`.
@@ -236,7 +242,9 @@ class LMS(keras.callbacks.Callback):  # type: ignore[misc,name-defined]
             UsageError: if an argument cannot be meant.
         """
         super().__init__()
-        self._options = Options(gpu_memory, memory_ratio, batch_size, device_profile, exact, strict, False, cache_dir)
+        self._options = Options(
+            gpu_memory, memory_ratio, batch_size, device_profile, exact, strict, False, cache_dir, iterations_of(iterations)
+        )
         self._log_dir = log_dir
         self._applied: _Applied | None = None
         self._written: Report | None = None

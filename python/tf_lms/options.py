@@ -6,13 +6,15 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from . import _native
 from .errors import UsageError
 
 #: A memory in bytes, or as text with a unit: `"16GiB"`, `"900MiB"`. Several: one for each GPU, the last for all further ones.
 Memory = int | str | Sequence[int | str]
+
+#: How often loops run at most where the step does not tell: a number for all, or for some by their names.
+Iterations = int | Mapping[str, int] | None
 
 #: Less than this is no GPU's memory, but a number without its unit.
 LEAST_MEMORY = 1 << 20
@@ -57,6 +59,7 @@ class Options:
         strict: whether a step that cannot be rewritten is an error, and not a warning.
         swap_weights: whether weights may go to the host, to be copied in for each step.
         cache_dir: a folder for plans; None: they are kept only while the program runs.
+        iterations: how often loops run, as `iterations_of` has it.
     """
 
     gpu_memory: Memory | None = None
@@ -67,6 +70,7 @@ class Options:
     strict: bool = False
     swap_weights: bool = False
     cache_dir: str | os.PathLike[str] | None = None
+    iterations: tuple[tuple[str | None, int], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuses what cannot be meant, before anything is traced."""
@@ -84,7 +88,7 @@ class Options:
             raise UsageError(f"device_profile={profile!r} is none of {names}, and no file")
 
 
-def iterations_of(given: Any) -> tuple[tuple[str | None, int], ...]:
+def iterations_of(given: Iterations) -> tuple[tuple[str | None, int], ...]:
     """How often loops run, by the names of their frames, in an order of its own; None names all others.
 
     Raises:

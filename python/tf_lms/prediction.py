@@ -13,10 +13,10 @@ import tensorflow as tf
 from . import _native, devices, private_hooks
 from .errors import CannotRewrite, UsageError
 from .flatten import flatten, open_sizes
-from .options import LEAST_MEMORY, Memory, Options
+from .options import LEAST_MEMORY, Iterations, Memory, Options, iterations_of
 from .planning import Task, look
 from .report import Report
-from .step import Step
+from .step import Step, task_of
 
 #: The largest batch that is tried.
 LARGEST = 1 << 20
@@ -31,6 +31,7 @@ def predict(
     memory_ratio: float | None = None,
     device_profile: str | None = None,
     cache_dir: Any = None,
+    iterations: Iterations = None,
 ) -> Report:
     """Says whether a training step fits into a GPU's memory, and with what; nothing is run.
 
@@ -41,7 +42,7 @@ def predict(
         data: what the step takes, as tensors, arrays, or `tf.TensorSpec`: `(x, y)` of a model, or a `tf.data.Dataset`; the arguments of a
             function, as a tuple. None: what the model's inputs and its loss, or the function's `input_signature`, say.
         batch_size: the size of first dimensions that are left open.
-        memory_ratio, device_profile, cache_dir: as of `tf_lms.function`.
+        memory_ratio, device_profile, cache_dir, iterations: as of `tf_lms.function`.
 
     Returns:
         The report. That nothing fits is no error.
@@ -50,7 +51,7 @@ def predict(
         UsageError: if it is nothing of the above, or sizes are missing.
         CannotRewrite: if it cannot be looked into.
     """
-    options = Options(gpu_memory, memory_ratio, batch_size, device_profile, True, True, False, cache_dir)
+    options = Options(gpu_memory, memory_ratio, batch_size, device_profile, True, True, False, cache_dir, iterations_of(iterations))
     if isinstance(what, str | os.PathLike):
         return look(_file_task(pathlib.Path(what), options))[1]
     subject = _subject(what, data, options)
@@ -64,12 +65,13 @@ def least_memory(
     batch_size: int | None = None,
     memory_ratio: float | None = None,
     device_profile: str | None = None,
+    iterations: Iterations = None,
 ) -> int | None:
     """The least memory of a GPU in bytes for which there is a plan, to about a hundredth; None if there is none for any.
 
     The arguments, and what is raised, are those of `predict`.
     """
-    options = Options(LEAST_MEMORY, memory_ratio, batch_size, device_profile, True, True, False, None)
+    options = Options(LEAST_MEMORY, memory_ratio, batch_size, device_profile, True, True, False, None, iterations_of(iterations))
     if isinstance(what, str | os.PathLike):
         return _native.least_memory(_file_task(pathlib.Path(what), options))
     subject = _subject(what, data, options)
@@ -103,6 +105,7 @@ def largest_batch(
     memory_ratio: float | None = None,
     device_profile: str | None = None,
     cache_dir: Any = None,
+    iterations: Iterations = None,
 ) -> LargestBatch:
     """The largest batch with which a training step fits into a GPU's memory: doubled until it does not, then halved in between.
 
@@ -112,7 +115,7 @@ def largest_batch(
         UsageError: if the step has no open batch, or sizes are missing.
         CannotRewrite: if it cannot be looked into.
     """
-    options = Options(gpu_memory, memory_ratio, None, device_profile, True, True, False, cache_dir)
+    options = Options(gpu_memory, memory_ratio, None, device_profile, True, True, False, cache_dir, iterations_of(iterations))
     subject = _subject(what, data, options)
     if not subject.is_open:
         raise UsageError("the step has no open batch size; give data or an input_signature with None for it")
@@ -177,18 +180,7 @@ class _Subject:
                 raise CannotRewrite(f"dimension {dimension} of argument {number} of {self.name} is open; give data with its size")
             sizes[number, dimension] = batch
         flat = flatten(self.concrete, sizes, given=self.given, in_function=self.in_function)
-        available = devices.gpu_memory(self.options, flat.held_bytes)
-        task = Task(
-            graph=flat.graph.SerializeToString(deterministic=True),
-            name=self.name,
-            train_ops=(flat.train_op,),
-            memory_bytes=available.for_step,
-            profile=devices.profile(self.options),
-            memory_ratio=self.options.memory_ratio,
-            of_function=True,
-            cache_dir=self.options.cache_dir,
-        )
-        return task, available.others
+        return task_of(flat, self.name, self.options)
 
 
 def _file_task(path: pathlib.Path, options: Options) -> Task:
@@ -205,6 +197,7 @@ def _file_task(path: pathlib.Path, options: Options) -> Task:
         profile=devices.profile(options),
         memory_ratio=options.memory_ratio,
         cache_dir=options.cache_dir,
+        iterations=options.iterations,
     )
 
 

@@ -13,7 +13,7 @@ from .calls import without_calls
 from .errors import CannotRewrite, LMSError, UsageError
 from .fed import Fed, sized
 from .log import say, warn
-from .options import Options, iterations_of
+from .options import Iterations, Options, iterations_of
 from .planning import Task, plan
 from .report import Report
 
@@ -38,7 +38,7 @@ class LMSHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         batch_size: int | None = None,
         shapes: Mapping[Any, Any] | None = None,
         values: Mapping[Any, Any] | None = None,
-        iterations: Any = None,
+        iterations: Iterations = None,
         device_profile: str | None = None,
         strict: bool = False,
         cache_dir: Any = None,
@@ -58,9 +58,10 @@ class LMSHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
             UsageError: if an argument cannot be meant.
         """
         private_hooks.check_versions()
-        self._options = Options(gpu_memory, memory_ratio, batch_size, device_profile, True, strict, False, cache_dir)
+        self._options = Options(
+            gpu_memory, memory_ratio, batch_size, device_profile, True, strict, False, cache_dir, iterations_of(iterations)
+        )
         self._fed = Fed(batch_size, shapes, values)
-        self._iterations = iterations_of(iterations)
         self._train_op = train_op
         #: What was found out; None before the session is made.
         self.report: Report | None = None
@@ -113,7 +114,7 @@ class LMSHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
                 profile=devices.profile(options),
                 memory_ratio=options.memory_ratio,
                 cache_dir=options.cache_dir,
-                iterations=self._iterations,
+                iterations=options.iterations,
             )
         )
 

@@ -15,7 +15,7 @@ from . import devices, private_hooks
 from .errors import AlreadyRewritten, CannotRewrite, DoesNotFit, LMSError, UsageError
 from .flatten import Flat, Sizes, argument_tensors, arguments_on_gpu, flatten, open_sizes
 from .log import say, say_once, warn
-from .options import Options
+from .options import Iterations, Options, iterations_of
 from .planning import Task, plan
 from .rebuild import rebuild
 from .report import Report
@@ -33,6 +33,24 @@ class _Called:
     @classmethod
     def with_arguments(cls, given: list[Any]) -> _Called:
         return cls(frozenset(arguments_on_gpu(given)), not tf.executing_eagerly())
+
+
+def task_of(flat: Flat, name: str, options: Options) -> tuple[Task, tuple[int, ...]]:
+    """What there is to plan for a flat graph on the GPUs of this machine, and what else is in use on each of them, in bytes."""
+    available = devices.gpu_memory(options, flat.held_bytes)
+    task = Task(
+        graph=flat.graph.SerializeToString(deterministic=True),
+        name=name,
+        train_ops=(flat.train_op,),
+        memory_bytes=available.for_step,
+        profile=devices.profile(options),
+        memory_ratio=options.memory_ratio,
+        swap_weights=options.swap_weights,
+        of_function=True,
+        cache_dir=options.cache_dir,
+        iterations=options.iterations,
+    )
+    return task, available.others
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,23 +112,6 @@ class Step:
         with private_hooks.exact_calls() if exact else contextlib.nullcontext():
             return private_hooks.call(chosen, flat)
 
-    def task(self, flat: Flat) -> tuple[Task, tuple[int, ...]]:
-        """What there is to plan for a flat graph on the GPUs of this machine, and what else is in use on each of them, in bytes."""
-        options = self._options
-        available = devices.gpu_memory(options, flat.held_bytes)
-        task = Task(
-            graph=flat.graph.SerializeToString(deterministic=True),
-            name=self.name,
-            train_ops=(flat.train_op,),
-            memory_bytes=available.for_step,
-            profile=devices.profile(options),
-            memory_ratio=options.memory_ratio,
-            swap_weights=options.swap_weights,
-            of_function=True,
-            cache_dir=options.cache_dir,
-        )
-        return task, available.others
-
     def _choose(self, concrete: Any, flat: list[Any]) -> Any:
         with self._lock:
             _, several = self._planned.setdefault(id(concrete), (concrete, []))
@@ -146,7 +147,7 @@ class Step:
             if self._options.swap_weights:
                 _check_weights(concrete)
             flat = flatten(concrete, sizes, self._options.swap_weights, given, in_function=called.in_function)
-            task, others = self.task(flat)
+            task, others = task_of(flat, self.name, self._options)
             rewritten, report = plan(task)
             # What was predicted is what is run: a step in which XLA compiled something is another one without it.
             rewritten = rewritten or (task.graph if flat.without_xla else None)
@@ -219,6 +220,7 @@ def function(
     strict: bool = False,
     swap_weights: bool = False,
     cache_dir: Any = None,
+    iterations: Iterations = None,
     **tf_function_options: Any,
 ) -> Any:
     """Use this in place of `tf.function` for a training step: it is rewritten so that it fits into a GPU's memory.
@@ -240,6 +242,8 @@ def function(
         strict: whether a step that cannot be rewritten is an error. If not, it runs as it is, and a warning says why.
         swap_weights: whether weights come in from the host as they are needed, for inference; the model must have been made on the CPU.
         cache_dir: a folder where plans are kept.
+        iterations: how often loops run at most where the step does not tell: a number for all, or for some by the names that errors and
+            reports call them.
         tf_function_options: for `tf.function`: `input_signature`, `reduce_retracing`, `autograph`, …
 
     Returns:
@@ -252,7 +256,9 @@ def function(
             unless `strict` is set.
         CannotRewrite: then, if it cannot be rewritten and `strict` is set.
     """
-    options = Options(gpu_memory, memory_ratio, batch_size, device_profile, exact, strict, swap_weights, cache_dir)
+    options = Options(
+        gpu_memory, memory_ratio, batch_size, device_profile, exact, strict, swap_weights, cache_dir, iterations_of(iterations)
+    )
     if func is None:
         return functools.partial(_make, options=options, tf_function_options=tf_function_options)
     return _make(func, options=options, tf_function_options=tf_function_options)
