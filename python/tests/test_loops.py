@@ -1,5 +1,7 @@
 """Steps with loops and branches take what is predicted, and there are plans for them."""
 
+import re
+
 from conftest import last_json, run_program
 
 
@@ -63,6 +65,14 @@ def test_parts_of_a_batch_come_one_after_the_other():
     assert parts["plain"]["peak"] > 2 * taken
     assert parts["lms"]["losses"] == parts["plain"]["losses"]
     assert "do not wait for one another" in parts["as_it_is"]
+
+
+def test_what_does_not_wait_for_the_loop_is_told_of():
+    """It was said to fit into a fourth of what it may take, without a word; how much it takes depends on how busy the machine is."""
+    ahead = last_json(run_program("loops.py", "ahead"))
+    most = re.search(r"do not wait for one another.*may take up to ([0-9.]+) MiB", ahead["text"])
+    assert most and float(most[1]) * 2**20 >= 0.98 * ahead["taken"]
+    assert ahead["verdict"] != "fits" or ahead["is_tight"]
 
 
 def test_how_often_a_loop_runs_is_given_where_only_the_data_know(program):

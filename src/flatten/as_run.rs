@@ -28,6 +28,9 @@ use crate::proto::tensorflow::{GraphDef, NodeDef};
 /// What Grappler calls the node of a return, behind its name.
 const RETURN_SUFFIX: &str = "_RetVal";
 
+/// So many times the nodes of a graph are looked at, at most, in search of waiting that follows from other edges: some seconds of a large one.
+const MOST_LOOKED_AT: usize = 300;
+
 /// Ops that lead into and out of branches and loops. What is between one of them and others tells whether a branch is taken.
 const FLOW: [&str; 8] =
     ["Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch", "_SwitchN", "RefSwitch"];
@@ -201,36 +204,51 @@ fn needed_inputs(nodes: &[NodeDef], inputs: &[Vec<usize>], order: &[usize]) -> V
 
 /// For each node and what it reads or waits for, whether that is waiting that follows from what else it reads or waits for
 /// (`TransitiveReduction`).
+///
+/// From each node that waits it is gone back through what it needs, as far as to the first of those that it waits for. Mostly that is near;
+/// where it is far too often, as much is looked at as a few hundred times the graph, and what is not found by then stays.
 fn waits_that_follow(nodes: &[NodeDef], inputs: &[Vec<usize>], order: &[usize]) -> Vec<Vec<bool>> {
     // Of what leads into and out of loops Grappler does not follow, nor of what comes from one of two branches.
     let changes_frame = |node: usize| matches!(&*nodes[node].op, "Enter" | "Exit" | "NextIteration");
     let is_followed =
         |node: usize, from: usize| !changes_frame(node) && !changes_frame(from) && nodes[from].op != "Merge";
-    let is_wait = |node: usize, input: usize| {
-        is_control(&nodes[node].input[input]) && is_followed(node, inputs[node][input])
-    };
-    let mut waited: Vec<usize> = Vec::new();
-    for (node, read) in inputs.iter().enumerate() {
-        waited.extend((0..read.len()).filter(|&input| is_wait(node, input)).map(|input| read[input]));
+    let mut position = vec![0; nodes.len()];
+    for (place, &node) in order.iter().enumerate() {
+        position[node] = place;
     }
-    waited.sort_unstable();
-    waited.dedup();
-    let mut follows: Vec<Vec<bool>> = inputs.iter().map(|read| vec![false; read.len()]).collect();
-    // Sixty-four of those that are waited for at a time: of each node, which of them are before what it reads.
-    let mut before = vec![0u64; nodes.len()];
-    let mut bit = vec![0u64; nodes.len()];
-    for some in waited.chunks(u64::BITS as usize) {
-        some.iter().enumerate().for_each(|(number, &node)| bit[node] = 1 << number);
-        before.fill(0);
-        for &node in order {
-            let read = || inputs[node].iter().filter(|&&from| is_followed(node, from));
-            let further = read().fold(0, |further, &from| further | before[from]);
-            for (input, &from) in inputs[node].iter().enumerate() {
-                follows[node][input] |= is_wait(node, input) && further & bit[from] != 0;
-            }
-            before[node] = read().fold(further, |before, &from| before | bit[from]);
+    // What is sought, met and found for a node has its number.
+    let nobody = vec![usize::MAX; nodes.len()];
+    let (mut sought, mut met, mut found) = (nobody.clone(), nobody.clone(), nobody);
+    let mut steps_left = MOST_LOOKED_AT.saturating_mul(nodes.len());
+    let mut follows: Vec<Vec<bool>> = Vec::with_capacity(nodes.len());
+    for (node, read) in inputs.iter().enumerate() {
+        let is_wait =
+            |&input: &usize| is_control(&nodes[node].input[input]) && is_followed(node, read[input]);
+        let waits: Vec<usize> = (0..read.len()).filter(is_wait).collect();
+        follows.push(vec![false; read.len()]);
+        let first = waits.iter().map(|&input| position[read[input]]).min();
+        let Some(first) = first.filter(|_| read.len() > 1 && !nodes[node].name.starts_with(RETURNS)) else {
+            continue;
+        };
+        let mut left = 0;
+        for &input in &waits {
+            left += usize::from(std::mem::replace(&mut sought[read[input]], node) != node);
         }
-        some.iter().for_each(|&node| bit[node] = 0);
+        let mut open: Vec<usize> = read.iter().copied().filter(|&from| is_followed(node, from)).collect();
+        open.iter().for_each(|&from| met[from] = node);
+        while let Some(at) = open.pop().filter(|_| left > 0 && steps_left > 0) {
+            steps_left -= 1;
+            for &from in inputs[at].iter().filter(|&&from| position[from] >= first && is_followed(at, from)) {
+                left -=
+                    usize::from(sought[from] == node && std::mem::replace(&mut found[from], node) != node);
+                if std::mem::replace(&mut met[from], node) != node {
+                    open.push(from);
+                }
+            }
+        }
+        for input in waits {
+            follows[node][input] = found[read[input]] == node;
+        }
     }
     follows
 }

@@ -21,7 +21,7 @@ pub fn loop_notes(outline: &Outline, machine: &Machine, tuning: &Tuning, draft: 
         format!("what the loop {} keeps counts {} times, {whence}", of_loop.name, of_loop.times)
     });
     let mut notes: Vec<String> = kept.collect();
-    if !notes.is_empty() && tuning.outcome().is_some() {
+    if outline.has_loops() && tuning.outcome().is_some() {
         let most = most_in_overlap(outline, machine, draft, MARGIN_PART);
         let too_much = most.into_iter().zip(&machine.whole_memory).filter(|(most, whole)| most > whole);
         if let Some(most) = too_much.map(|(most, _)| most).max() {

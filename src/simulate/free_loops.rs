@@ -16,7 +16,7 @@ use super::accumulations::iterations_at_once;
 use super::carried::Carried;
 use super::loops::Loops;
 use super::outline::output_bytes;
-use super::program::buffer;
+use super::program::Buffer;
 use crate::graph::{ControlFlow, FrameId, Graph, NodeId, TensorId};
 use crate::ops::Flow;
 use crate::order::{Place, Placement};
@@ -49,6 +49,7 @@ pub(super) fn free_loops(
     placement: &Placement,
     (loops, carried): (&Loops, &Carried),
     runs: impl Fn(NodeId) -> bool,
+    buffer: impl Fn(NodeId, TensorId) -> Buffer,
 ) -> Vec<FreeLoop> {
     let Analysis { graph, flow, .. } = analysis;
     let at_once = iterations_at_once(analysis);
@@ -64,10 +65,11 @@ pub(super) fn free_loops(
         let body = Body { graph, flow, frame, nodes: nodes.iter().copied().collect() };
         let gates = body.gates();
         let Some(&next) = gates.first() else { continue };
-        let times = loops.times(next).min(at_once.get(&frame).copied().unwrap_or(u64::MAX));
-        if times < 2 {
+        let at_once = at_once.get(&frame).copied();
+        let Some(times) = loops.known_times(next).into_iter().chain(at_once).min().filter(|&times| times > 1)
+        else {
             continue;
-        }
+        };
         let awaited = body.before(gates);
         let ends: Vec<NodeId> = body.ends(placement).filter(|end| !awaited.contains(end)).collect();
         let awaited_with_ends: HashSet<NodeId> =
@@ -76,8 +78,8 @@ pub(super) fn free_loops(
         let mut tensors = Vec::new();
         for &node in nodes.iter().filter(|&&node| runs(node) && graph.flow(node).is_none()) {
             for tensor in graph.outputs(node) {
-                let is_made = matches!(placement.output(tensor), Place::Gpu(_))
-                    && buffer(graph, &analysis.sizes, node, tensor).may_be_own();
+                let is_made =
+                    matches!(placement.output(tensor), Place::Gpu(_)) && buffer(node, tensor).may_be_own();
                 let bytes = output_bytes(analysis, node, tensor).filter(|&bytes| is_made && bytes > 0);
                 let Some(bytes) = bytes else { continue };
                 let readers = || graph.uses(tensor).iter().map(|reader| reader.node).chain([node]);

@@ -26,7 +26,7 @@ use super::holders::{Iteration, is_list, keeps, op_of, readers_of_buffer, roots}
 use super::iterations::{Frames, LoopTimes, UnknownIterations};
 use super::outline::output_bytes;
 use super::pool::{CHUNK_BYTES, in_chunks};
-use super::program::buffer;
+use super::program::{Buffer, buffer};
 
 /// What is known of a graph's loops.
 #[derive(Debug, Clone, Default)]
@@ -108,6 +108,15 @@ fn exits(analysis: &Analysis, runs: impl Fn(NodeId) -> bool) -> HashMap<FrameId,
         exits.entry(flow.frame(node)).or_insert(node);
     }
     exits
+}
+
+/// What an op makes that may run ahead of its loop.
+struct Ahead {
+    made: TensorId,
+    /// How often it may be there at a time.
+    times: u64,
+    /// What that takes.
+    all_bytes: u64,
 }
 
 /// What is there of a tensor.
@@ -360,8 +369,9 @@ impl Loops {
 
     /// The same where iterations overlap as far as they may.
     ///
-    /// In a loop that takes elements off, what reads nothing else of the loop can run as many iterations ahead as TensorFlow begins at once,
-    /// and what it makes is there until the loop has come so far. (In a loop that adds elements it is gone when these are all there.)
+    /// What reads nothing of a loop but counters and elements of lists can run as many iterations ahead as TensorFlow begins at once, and what
+    /// it makes is there until the loop has come so far: copies of a variable too, of which rows change in the step, and random numbers.
+    /// Where a loop adds more to lists than that, and takes nothing off, it is gone when what is added is all there.
     /// Whether it does is a matter of time: of how soon the host begins iterations, and of how long a GPU is at one.
     pub fn with_iterations_ahead(
         &self,
@@ -369,6 +379,7 @@ impl Loops {
         placement: &Placement,
         carried: &Carried,
         runs: impl Fn(NodeId) -> bool,
+        buffer: impl Fn(NodeId, TensorId) -> Buffer,
     ) -> Loops {
         let Analysis { graph, flow, sizes, .. } = analysis;
         let mut loops = self.clone();
@@ -376,16 +387,17 @@ impl Loops {
             let facts = graph.op(*node).facts();
             runs(*node) && facts.has(Fact::GivesElement) && placement.op(*node) != Place::Host
         };
-        let frames = graph.node_ids().filter(takes).map(|node| flow.frame(node));
-        let taking: HashSet<FrameId> = frames.filter(|&frame| frame != FrameId::TOP).collect();
-        if taking.is_empty() {
-            return loops;
+        let taking: HashSet<FrameId> = graph.node_ids().filter(takes).map(|node| flow.frame(node)).collect();
+        let mut added: HashMap<FrameId, u64> = HashMap::new();
+        for &tensor in self.kept.keys() {
+            let maker = graph.producer(tensor);
+            let once = in_chunks(output_bytes(analysis, maker, tensor).unwrap_or(0));
+            *added.entry(flow.frame(maker)).or_default() += self.bytes(tensor, once);
         }
         let exits = exits(analysis, &runs);
         let at_once = iterations_at_once(analysis);
-        for node in graph.node_ids().filter(|&node| runs(node) && taking.contains(&flow.frame(node))) {
-            let frame = flow.frame(node);
-            let (Some(&exit), Some(&times)) = (exits.get(&frame), loops.times.get(&node)) else { continue };
+        let mut ahead: BTreeMap<FrameId, Vec<Ahead>> = BTreeMap::new();
+        for node in graph.node_ids().filter(|&node| runs(node) && flow.frame(node) != FrameId::TOP) {
             // What comes from the host waits for its copy.
             let is_brought = |&input: &TensorId| {
                 graph.op(graph.producer(input)).facts().has(Fact::GivesElement)
@@ -398,17 +410,32 @@ impl Loops {
             {
                 continue;
             }
-            let times = times.min(at_once.get(&frame).copied().unwrap_or(u64::MAX));
+            let frame = flow.frame(node);
+            let known = self.times.get(&node).copied().unwrap_or(u64::MAX);
+            let times = known.min(at_once.get(&frame).copied().unwrap_or(u64::MAX));
             for made in graph.outputs(node) {
+                let bytes = in_chunks(output_bytes(analysis, node, made).unwrap_or(0));
                 let stays = placement.output(made) != Place::Host
-                    && buffer(graph, sizes, node, made).may_be_own()
-                    && !loops.kept.contains_key(&made)
-                    && output_bytes(analysis, node, made).is_some_and(|bytes| bytes > 0)
+                    && buffer(node, made).may_be_own()
+                    && !self.kept.contains_key(&made)
+                    && bytes > 0
+                    && times < u64::MAX
                     && readers_of_buffer(graph, sizes, made).iter().any(|&reader| carried.waits(reader));
                 if stays {
-                    loops.kept.insert(made, Kept::times(times));
-                    note(&mut loops.rest_taken, exit, made);
+                    let all_bytes = bytes.saturating_mul(times);
+                    ahead.entry(frame).or_default().push(Ahead { made, times, all_bytes });
                 }
+            }
+        }
+        for (frame, tensors) in ahead {
+            let Some(&exit) = exits.get(&frame) else { continue };
+            let bytes = tensors.iter().map(|tensor| tensor.all_bytes).fold(0, u64::saturating_add);
+            if !taking.contains(&frame) && bytes <= added.get(&frame).copied().unwrap_or(0) {
+                continue;
+            }
+            for Ahead { made, times, .. } in tensors {
+                loops.kept.insert(made, Kept::times(times));
+                note(&mut loops.rest_taken, exit, made);
             }
         }
         loops
@@ -485,14 +512,14 @@ impl Loops {
         }
     }
 
-    /// Whether the step has no loops.
-    pub fn is_empty(&self) -> bool {
-        self.times.is_empty()
-    }
-
     /// How often an op runs in a step.
     pub fn times(&self, node: NodeId) -> u64 {
-        self.times.get(&node).copied().unwrap_or(1)
+        self.known_times(node).unwrap_or(1)
+    }
+
+    /// The same; none if that is not known of a loop.
+    pub fn known_times(&self, node: NodeId) -> Option<u64> {
+        self.times.get(&node).copied()
     }
 
     /// How often an output of an op has something in a step, at most.

@@ -26,7 +26,7 @@ use super::program::{Buffer, NONE, buffer};
 use super::runs::Runs;
 use super::unknown_sizes::{UnknownSizes, check_sizes, uncounted_feeds};
 use super::wiring::Wiring;
-use crate::graph::{Graph, Liveness, NodeId, ResourceVariables, TensorId};
+use crate::graph::{FrameId, Graph, Liveness, NodeId, ResourceVariables, TensorId};
 use crate::ops::Flow;
 use crate::order::{Place, Placement};
 use crate::plan::{Accumulator, Analysis, Draft, Traffic, Weight, accumulators, weights};
@@ -218,8 +218,9 @@ impl<'a> Outline<'a> {
     /// The loops whose iterations do not wait for one another.
     pub fn free_loops(&self) -> &[FreeLoop] {
         let runs = |node: NodeId| self.number(node).is_some();
-        let find = || free_loops(self.analysis, &self.placement, (&self.loops, self.carried()), runs);
-        self.free_loops.get_or_init(|| if self.loops.is_empty() { Vec::new() } else { find() })
+        let buffer = |node: NodeId, made: TensorId| self.buffer(node, made);
+        let find = || free_loops(self.analysis, &self.placement, (&self.loops, self.carried()), runs, buffer);
+        self.free_loops.get_or_init(|| if self.has_loops() { find() } else { Vec::new() })
     }
 
     /// The same where iterations are side by side of the loops in which nothing keeps them from it, with a plan; none if there are none.
@@ -348,8 +349,10 @@ impl<'a> Outline<'a> {
     /// The same where iterations of loops overlap as far as they may.
     pub fn with_iterations_ahead(&self) -> Outline<'a> {
         let runs = |node: NodeId| self.number(node).is_some();
+        let buffer = |node: NodeId, made: TensorId| self.buffer(node, made);
         let mut ahead = self.alone(&self.host_ops, &self.case);
-        ahead.loops = self.loops.with_iterations_ahead(self.analysis, &self.placement, self.carried(), runs);
+        ahead.loops =
+            self.loops.with_iterations_ahead(self.analysis, &self.placement, self.carried(), runs, buffer);
         ahead
     }
 
@@ -429,6 +432,12 @@ impl<'a> Outline<'a> {
     /// The loops that keep something from iteration to iteration, and how often they run.
     pub fn loops(&self) -> &[LoopTimes] {
         &self.loops.found
+    }
+
+    /// Whether the step has loops at all.
+    pub fn has_loops(&self) -> bool {
+        let Analysis { graph, flow, .. } = self.analysis;
+        graph.node_ids().any(|node| flow.frame(node) != FrameId::TOP && self.number(node).is_some())
     }
 
     /// How many tensors a step keeps on a GPU of which it is only known how large they are at most.

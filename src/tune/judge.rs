@@ -235,7 +235,7 @@ impl<'a> Judge<'a> {
 
     /// Whether there is room, in all of the memory, for what a step with a plan may take if iterations of loops overlap.
     pub(super) fn has_room_for_overlap(&mut self, draft: &Draft) -> bool {
-        if self.outline.loops().is_empty() {
+        if !self.outline.has_loops() {
             return true;
         }
         if overlap::is_beyond_prediction(self.outline, draft) {

@@ -103,6 +103,26 @@ fn the_last_of_what_an_op_waits_for_takes_the_place_of_what_follows() {
     assert_eq!(order(" ^b"), "adcb");
 }
 
+/// So many ops wait for others as in a step of 250,000 ops with an optimizer; a quadratic way would take minutes.
+#[test]
+fn large_graphs_take_no_longer_than_they_are_large() {
+    let mut nodes = vec![float(node("x", "Placeholder", ""))];
+    let mut effects = String::new();
+    for layer in 0..62_500 {
+        let input = if layer == 0 { "x".to_string() } else { format!("relu_{}", layer - 1) };
+        let waits = if layer == 0 { String::new() } else { format!(" ^update_{}", layer - 1) };
+        nodes.push(float(node(&format!("relu_{layer}"), "Relu", &input)));
+        nodes.push(handle(&format!("w_{layer}"), &[4, 4]));
+        nodes.push(float(node(&format!("grad_{layer}"), "Relu", &format!("relu_{layer} ^{input}"))));
+        nodes.push(assign(&format!("update_{layer}"), &format!("w_{layer} grad_{layer}{waits}")));
+        effects += &format!(" ^update_{layer}");
+    }
+    nodes.push(node("NoOp", "NoOp", effects.trim()));
+    nodes.push(float(node("returns/y", "Identity", "relu_62499 ^NoOp")));
+    let count = nodes.len();
+    assert_eq!(run_for(Caller::Function, nodes).len(), count);
+}
+
 /// Python's caller has returns among the stateful ops, by name; where a function calls, they are those of the function, behind all others.
 #[test]
 fn who_calls_decides_where_returns_are() {
