@@ -20,6 +20,10 @@ LOCAL_TASK = "/job:localhost/replica:0/task:0"
 #: Where TensorFlow places what nobody did.
 FIRST_GPU = "/device:GPU:0"
 
+#: Ops that choose one of two branches. What comes out of them is on the first GPU, where TensorFlow puts what nobody placed, whatever was
+#: on the host inside: so batches of a distributed dataset are there, on whichever GPU they are read.
+CHOICES = ("If", "StatelessIf")
+
 #: What works on variables of the host.
 HOST = "/device:CPU:0"
 
@@ -81,11 +85,6 @@ def open_sizes(concrete: Any) -> list[tuple[int, int]]:
             )
         found += [(number, dimension) for dimension, size in enumerate(tensor.shape) if size is None]
     return found
-
-
-#: Ops that choose one of two branches. What comes out of them is on the first GPU, where TensorFlow puts what nobody placed, whatever was
-#: on the host inside: so batches of a distributed dataset are there, on whichever GPU they are read.
-CHOICES = ("If", "StatelessIf")
 
 
 def arguments_on_gpu(given: Sequence[Any]) -> dict[int, str]:

@@ -50,7 +50,7 @@ def rewrite_graph(
         DoesNotFit: if no plan was found.
         CannotRewrite: if it cannot be planned for, as where sizes are unknown.
     """
-    options = Options(gpu_memory, memory_ratio, None, device_profile, True, True, swap_weights, cache_dir, iterations_of(iterations))
+    options = Options(gpu_memory, memory_ratio, None, device_profile, True, True, swap_weights, cache_dir, iterations)
     if isinstance(graph_def, bytes | bytearray | memoryview):
         content = bytes(graph_def)
     elif hasattr(graph_def, "SerializeToString"):
@@ -67,7 +67,7 @@ def rewrite_graph(
         memory_ratio=options.memory_ratio,
         swap_weights=swap_weights,
         cache_dir=cache_dir,
-        iterations=options.iterations,
+        iterations=iterations_of(options.iterations),
     )
     rewritten, report = plan(task)
     if rewritten is None:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from . import keras_2, private_hooks
 from .errors import AlreadyRewritten, CannotRewrite, UsageError
 from .log import warn
-from .options import Iterations, Options, iterations_of
+from .options import Iterations, Options
 from .report import Report
 from .step import Step
 
@@ -191,7 +191,7 @@ def apply(
     """
     _apply(
         model,
-        Options(gpu_memory, memory_ratio, batch_size, device_profile, exact, strict, False, cache_dir, iterations_of(iterations)),
+        Options(gpu_memory, memory_ratio, batch_size, device_profile, exact, strict, False, cache_dir, iterations),
         by_callback=False,
     )
     return model
@@ -242,9 +242,7 @@ class LMS(keras.callbacks.Callback):  # type: ignore[misc,name-defined]
             UsageError: if an argument cannot be meant.
         """
         super().__init__()
-        self._options = Options(
-            gpu_memory, memory_ratio, batch_size, device_profile, exact, strict, False, cache_dir, iterations_of(iterations)
-        )
+        self._options = Options(gpu_memory, memory_ratio, batch_size, device_profile, exact, strict, False, cache_dir, iterations)
         self._log_dir = log_dir
         self._applied: _Applied | None = None
         self._written: Report | None = None

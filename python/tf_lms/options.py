@@ -59,7 +59,7 @@ class Options:
         strict: whether a step that cannot be rewritten is an error, and not a warning.
         swap_weights: whether weights may go to the host, to be copied in for each step.
         cache_dir: a folder for plans; None: they are kept only while the program runs.
-        iterations: how often loops run, as `iterations_of` has it.
+        iterations: how often loops run at most where the step does not tell.
     """
 
     gpu_memory: Memory | None = None
@@ -70,12 +70,13 @@ class Options:
     strict: bool = False
     swap_weights: bool = False
     cache_dir: str | os.PathLike[str] | None = None
-    iterations: tuple[tuple[str | None, int], ...] = ()
+    iterations: Iterations = None
 
     def __post_init__(self) -> None:
         """Refuses what cannot be meant, before anything is traced."""
         if self.gpu_memory is not None:
             memory_bytes(self.gpu_memory)
+        iterations_of(self.iterations)
         ratio = self.memory_ratio
         if ratio is not None and not 0 < ratio <= 1:
             raise UsageError(f"memory_ratio={ratio!r} is no part; give a number above 0, at most 1")

@@ -51,7 +51,7 @@ def predict(
         UsageError: if it is nothing of the above, or sizes are missing.
         CannotRewrite: if it cannot be looked into.
     """
-    options = Options(gpu_memory, memory_ratio, batch_size, device_profile, True, True, False, cache_dir, iterations_of(iterations))
+    options = Options(gpu_memory, memory_ratio, batch_size, device_profile, True, True, False, cache_dir, iterations)
     if isinstance(what, str | os.PathLike):
         return look(_file_task(pathlib.Path(what), options))[1]
     subject = _subject(what, data, options)
@@ -71,7 +71,7 @@ def least_memory(
 
     The arguments, and what is raised, are those of `predict`.
     """
-    options = Options(LEAST_MEMORY, memory_ratio, batch_size, device_profile, True, True, False, None, iterations_of(iterations))
+    options = Options(LEAST_MEMORY, memory_ratio, batch_size, device_profile, True, True, False, None, iterations)
     if isinstance(what, str | os.PathLike):
         return _native.least_memory(_file_task(pathlib.Path(what), options))
     subject = _subject(what, data, options)
@@ -115,7 +115,7 @@ def largest_batch(
         UsageError: if the step has no open batch, or sizes are missing.
         CannotRewrite: if it cannot be looked into.
     """
-    options = Options(gpu_memory, memory_ratio, None, device_profile, True, True, False, cache_dir, iterations_of(iterations))
+    options = Options(gpu_memory, memory_ratio, None, device_profile, True, True, False, cache_dir, iterations)
     subject = _subject(what, data, options)
     if not subject.is_open:
         raise UsageError("the step has no open batch size; give data or an input_signature with None for it")
@@ -197,7 +197,7 @@ def _file_task(path: pathlib.Path, options: Options) -> Task:
         profile=devices.profile(options),
         memory_ratio=options.memory_ratio,
         cache_dir=options.cache_dir,
-        iterations=options.iterations,
+        iterations=iterations_of(options.iterations),
     )
 
 

@@ -58,9 +58,7 @@ class LMSHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
             UsageError: if an argument cannot be meant.
         """
         private_hooks.check_versions()
-        self._options = Options(
-            gpu_memory, memory_ratio, batch_size, device_profile, True, strict, False, cache_dir, iterations_of(iterations)
-        )
+        self._options = Options(gpu_memory, memory_ratio, batch_size, device_profile, True, strict, False, cache_dir, iterations)
         self._fed = Fed(batch_size, shapes, values)
         self._train_op = train_op
         #: What was found out; None before the session is made.
@@ -114,7 +112,7 @@ class LMSHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
                 profile=devices.profile(options),
                 memory_ratio=options.memory_ratio,
                 cache_dir=options.cache_dir,
-                iterations=options.iterations,
+                iterations=iterations_of(options.iterations),
             )
         )
 

@@ -48,7 +48,7 @@ def task_of(flat: Flat, name: str, options: Options) -> tuple[Task, tuple[int, .
         swap_weights=options.swap_weights,
         of_function=True,
         cache_dir=options.cache_dir,
-        iterations=options.iterations,
+        iterations=iterations_of(options.iterations),
     )
     return task, available.others
 
@@ -256,9 +256,7 @@ def function(
             unless `strict` is set.
         CannotRewrite: then, if it cannot be rewritten and `strict` is set.
     """
-    options = Options(
-        gpu_memory, memory_ratio, batch_size, device_profile, exact, strict, swap_weights, cache_dir, iterations_of(iterations)
-    )
+    options = Options(gpu_memory, memory_ratio, batch_size, device_profile, exact, strict, swap_weights, cache_dir, iterations)
     if func is None:
         return functools.partial(_make, options=options, tf_function_options=tf_function_options)
     return _make(func, options=options, tf_function_options=tf_function_options)

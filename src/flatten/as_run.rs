@@ -14,8 +14,10 @@
 //!
 //! By the time that it lists for good, Grappler's `DependencyOptimizer` has dropped all waiting that follows from other edges, and what it
 //! dropped is not gone along. What an op waits for is in the order of names before that; then the last is where one was dropped. So the
-//! effects of a step, which its end waits for, are gone back from in an order that looks like chance. What its other optimizers move by the way is not followed: where they make one op of several, the last nodes
-//! in the list take the places of those that are gone.
+//! effects of a step, which its end waits for, are gone back from in an order that looks like chance.
+//!
+//! What its other optimizers move by the way is not followed: where they make one op of several, the last nodes in the list take the places of
+//! those that are gone.
 
 use std::collections::{HashMap, HashSet};
 

@@ -65,11 +65,8 @@ pub(super) fn free_loops(
         let body = Body { graph, flow, frame, nodes: nodes.iter().copied().collect() };
         let gates = body.gates();
         let Some(&next) = gates.first() else { continue };
-        let at_once = at_once.get(&frame).copied();
-        let Some(times) = loops.known_times(next).into_iter().chain(at_once).min().filter(|&times| times > 1)
-        else {
-            continue;
-        };
+        let times = loops.times_at_once(next, at_once.get(&frame)).filter(|&times| times > 1);
+        let Some(times) = times else { continue };
         let awaited = body.before(gates);
         let ends: Vec<NodeId> = body.ends(placement).filter(|end| !awaited.contains(end)).collect();
         let awaited_with_ends: HashSet<NodeId> =

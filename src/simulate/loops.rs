@@ -392,7 +392,8 @@ impl Loops {
         for &tensor in self.kept.keys() {
             let maker = graph.producer(tensor);
             let once = in_chunks(output_bytes(analysis, maker, tensor).unwrap_or(0));
-            *added.entry(flow.frame(maker)).or_default() += self.bytes(tensor, once);
+            let added = added.entry(flow.frame(maker)).or_default();
+            *added = added.saturating_add(self.bytes(tensor, once));
         }
         let exits = exits(analysis, &runs);
         let at_once = iterations_at_once(analysis);
@@ -411,15 +412,13 @@ impl Loops {
                 continue;
             }
             let frame = flow.frame(node);
-            let known = self.times.get(&node).copied().unwrap_or(u64::MAX);
-            let times = known.min(at_once.get(&frame).copied().unwrap_or(u64::MAX));
+            let Some(times) = self.times_at_once(node, at_once.get(&frame)) else { continue };
             for made in graph.outputs(node) {
                 let bytes = in_chunks(output_bytes(analysis, node, made).unwrap_or(0));
                 let stays = placement.output(made) != Place::Host
                     && buffer(node, made).may_be_own()
                     && !self.kept.contains_key(&made)
                     && bytes > 0
-                    && times < u64::MAX
                     && readers_of_buffer(graph, sizes, made).iter().any(|&reader| carried.waits(reader));
                 if stays {
                     let all_bytes = bytes.saturating_mul(times);
@@ -514,12 +513,12 @@ impl Loops {
 
     /// How often an op runs in a step.
     pub fn times(&self, node: NodeId) -> u64 {
-        self.known_times(node).unwrap_or(1)
+        self.times.get(&node).copied().unwrap_or(1)
     }
 
-    /// The same; none if that is not known of a loop.
-    pub fn known_times(&self, node: NodeId) -> Option<u64> {
-        self.times.get(&node).copied()
+    /// How often what an op makes may be there at a time where its loop has so many iterations under way at once; none if neither is known.
+    pub fn times_at_once(&self, node: NodeId, at_once: Option<&u64>) -> Option<u64> {
+        self.times.get(&node).into_iter().chain(at_once).min().copied()
     }
 
     /// How often an output of an op has something in a step, at most.

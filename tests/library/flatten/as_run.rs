@@ -5,7 +5,7 @@ use tf_lms::ops::OpRegistry;
 use tf_lms::proto::tensorflow::attr_value::Value;
 use tf_lms::proto::tensorflow::{GraphDef, NodeDef};
 
-use super::made::{FLOAT, RESOURCE, assign, float, handle, node, read, with};
+use super::made::{FLOAT, RESOURCE, assign, float, handle, node, processor_seconds, read, with};
 
 fn run(nodes: Vec<NodeDef>) -> Vec<NodeDef> {
     run_for(Caller::Python, nodes)
@@ -120,7 +120,10 @@ fn large_graphs_take_no_longer_than_they_are_large() {
     nodes.push(node("NoOp", "NoOp", effects.trim()));
     nodes.push(float(node("returns/y", "Identity", "relu_62499 ^NoOp")));
     let count = nodes.len();
+    let before = processor_seconds();
     assert_eq!(run_for(Caller::Function, nodes).len(), count);
+    let took = processor_seconds() - before;
+    assert!(took < 10.0, "{took} s of the processor");
 }
 
 /// Python's caller has returns among the stateful ops, by name; where a function calls, they are those of the function, behind all others.

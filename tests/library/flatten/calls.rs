@@ -243,12 +243,6 @@ fn names_that_meet_are_kept_apart() {
     );
 }
 
-/// What the processor did for this thread; nothing where the system does not tell.
-fn processor_seconds() -> f64 {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    told.split(' ').next().and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
-}
-
 /// As many calls as a step has that somebody wrote in small functions; a quadratic way would take minutes.
 #[test]
 fn fifty_thousand_nodes_in_five_thousand_calls_are_flat_at_once() {
