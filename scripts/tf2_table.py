@@ -16,7 +16,6 @@ import json
 import math
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -28,9 +27,6 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 #: What a number of an argument takes.
 BYTES = {"bool": 1, "float16": 2, "float32": 4, "int64": 8}
-
-#: What the ops are called that give a branch what it reads, where a function is made flat.
-SWITCH = re.compile(r"/switch_\d+$")
 
 SMALL_BERT = "--hidden 32 --heads 2 --intermediate 128 --layers 2 --positions 32"
 MODELS = {
@@ -120,12 +116,13 @@ def given_bytes(model):
 
 
 def feeds(model):
-    """The flags that feed what the manifest asks for."""
+    """The flags that feed what the manifest asks for. Texts are as long as they may be, since that is what is predicted."""
     flags = []
     for each in json.loads(model.with_suffix(".json").read_text())["inputs"]:
         name = each["name"].split(":")[0].removeprefix("train_")
         if each["kind"] == "int":
-            flags += ["--feed", f"{name}=randint:{each['lo']}:{each['hi']}"]
+            least = each["hi"] - 1 if name == "lengths" else each["lo"]
+            flags += ["--feed", f"{name}=randint:{least}:{each['hi']}"]
     return flags
 
 
@@ -137,7 +134,7 @@ def row(args, folder, name, flags):
     is_both = not name.startswith("keras")
     if is_both:
         export(flags, graph, "-o")
-    predicted = {}
+    predicted, copied = {}, []
     for path in [model, graph][: 1 + is_both]:
         report, error = tool(args, "lms-tune", path, "--gpu-mem", "16GiB", "--device-profile", "soft")
         if error and path == model:
@@ -145,6 +142,8 @@ def row(args, folder, name, flags):
             return [name, "no verdict: " + error.split(": ", 2)[-1].split(" (")[0]]
         if not error:
             predicted[path] = report["peak_before"]
+        if path == model:
+            copied.append(report)
     fed = feeds(model)
     # One thread would run all that one GPU has to do, and then the other's.
     threads = ["--threads", "2" if "--towers" in flags else "1"]
@@ -158,16 +157,20 @@ def row(args, folder, name, flags):
     )
     least = ""
     if error or not (folder / "plan").exists():
-        report, error = tool(args, "lms-tune", model, "--gpu-mem", "min", "--device-profile", "soft", "-o", folder / "plan")
+        told, error = tool(args, "lms-tune", model, "--gpu-mem", "min", "--device-profile", "soft", "-o", folder / "plan")
         least = " (least)"
         if error:
             return [name, *measured(predicted, model, graph, plain), error.split(": ", 2)[-1]]
-    swapped, error = tool(args, "lms-train", *run, "--plan", folder / "plan", "--profile", folder / "profile")
+    copied.append(told)
+    swapped, error = tool(args, "lms-train", *run, "--plan", folder / "plan")
     compared, other = tool(args, "lms-train", model, *fed, *threads, "--steps", str(args.steps), "--compare", "--plan", folder / "plan")
     if error or other:
         return [name, *measured(predicted, model, graph, plain), error or other]
-    moved = [swapped["traffic"][way] - plain["traffic"][way] - swapped["plan"][way] for way in ["bytes_out", "bytes_in"]]
-    at_most = for_branches(*[json.loads((folder / name).read_text()) for name in ("plan", "profile")])
+    # What is fed and fetched is not predicted, and is the same with the plan and without.
+    moved = [
+        swapped["traffic"][f"bytes_{way}"] - plain["traffic"][f"bytes_{way}"] - added(*copied, f"copied_{way}_bytes")
+        for way in ["out", "in"]
+    ]
     differing = len(compared["variables_differing"])
     return [
         name,
@@ -175,27 +178,8 @@ def row(args, folder, name, flags):
         f"{peak_of(swapped) / MIB:.2f}{least}",
         f"{swapped['plan']['bytes_out'] / MIB:.2f}",
         " / ".join(f"{bytes:+d}" for bytes in moved),
-        " / ".join(str(bytes) for bytes in at_most) if any(at_most) else "",
         f"{'the same' if not compared['first_difference'] and not differing else f'{differing} differ'}, {compared['variables_compared']}",
     ]
-
-
-def for_branches(plan, profile):
-    """The bytes of the swaps that need not copy anything, out and in: of those that did not run in the step, and back for branches only.
-
-    What a branch reads comes by way of a `Switch`, which is where its data come from, so beside the swap on the host: of a branch that is
-    not taken nothing is copied. Which branch a `Switch` is for, its name does not tell, so this is the most that it can be.
-    """
-    # Names are `lms/swap_in/` OP `/` OUTPUT `_` NUMBER.
-    names = (op["name"].partition("lms/swap_in/")[2] for op in profile["ops"])
-    ran = {name.rpartition("_")[0] for name in names if name}
-    out = back = 0
-    for swap in plan["swaps"]:
-        is_made = swap["tensor"].replace(":", "/") in ran
-        out += 0 if is_made else swap["bytes"]
-        ins = swap["swap_ins"]
-        back += sum(swap["bytes"] for each in ins if not is_made or all(SWITCH.search(reader) for reader in each["consumers"]))
-    return out, back
 
 
 def peak_of(trained):
@@ -209,6 +193,11 @@ def first_peak(trained):
     return gpus[0]["peak_bytes"] if gpus else trained["memory"]["peak_bytes"]
 
 
+def added(as_it_is, planned, way):
+    """What a plan adds, as predicted by the reports of both."""
+    return planned[way] - as_it_is[way]
+
+
 def measured(predicted, model, graph, plain):
     peak = peak_of(plain)
     return [
@@ -219,8 +208,8 @@ def measured(predicted, model, graph, plain):
     ]
 
 
-HEAD = """| model | graph of version 1, predicted | function, predicted | measured | error | planned: measured peak | out, MiB | bytes out / in beside the plan | for branches, at most | losses and variables |
-|---|--:|--:|--:|--:|--:|--:|--:|--:|---|
+HEAD = """| model | graph of version 1, predicted | function, predicted | measured | error | planned: measured peak | out, MiB | bytes out / in beside the predicted | losses and variables |
+|---|--:|--:|--:|--:|--:|--:|--:|---|
 """
 
 
@@ -254,7 +243,7 @@ def main():
     for name in args.only:
         with tempfile.TemporaryDirectory() as folder:
             cells = row(args, pathlib.Path(folder), name, MODELS[name])
-        lines.append(f"| {' | '.join(cells + [''] * (10 - len(cells)))} |\n")
+        lines.append(f"| {' | '.join(cells + [''] * (9 - len(cells)))} |\n")
         print(lines[-1], end="", flush=True)
     if args.write:
         pages.write(args.write, "tf2_table.py", HEAD + "".join(with_others(args.write, dict(zip(args.only, lines, strict=True)))))

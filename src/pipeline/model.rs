@@ -20,7 +20,7 @@ use crate::rewrite::{self, RewriteError};
 #[cfg(feature = "tensorflow")]
 use crate::runtime::{TensorFlow, infer_shapes};
 use crate::shape::{Shapes, Sizes};
-use crate::simulate::growths;
+use crate::simulate::iterated;
 
 /// What to read where a file leaves a choice, and what it may lack.
 #[derive(Debug, Clone, Default)]
@@ -279,9 +279,9 @@ impl Model {
         analysis.is_lowered = self.lowered.is_some();
         analysis.why_calls_stay.clone_from(&self.not_lowered);
         if !analysis.sizes.unknown().is_empty() {
-            let growths = growths(&analysis);
-            if !growths.is_empty() {
-                analysis.sizes = Sizes::with_growths(graph, &analysis.shapes, &growths).of(self.name())?;
+            let iterated = iterated(&analysis);
+            if !iterated.is_empty() {
+                analysis.sizes = Sizes::with_iterated(graph, &analysis.shapes, &iterated).of(self.name())?;
             }
         }
         Ok(analysis)

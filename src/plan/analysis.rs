@@ -164,11 +164,7 @@ impl<'a> Analysis<'a> {
 
     /// The tensors of the step whose size is not known, in the order of the file.
     pub fn unknown_tensors(&self) -> Vec<TensorId> {
-        let of_step = |tensor: &TensorId| {
-            let producer = self.graph.producer(*tensor);
-            let reserve = || self.graph.op(producer).facts().reserve_bytes(self.graph.output_index(*tensor));
-            self.step.may_run(producer) && reserve().is_none()
-        };
+        let of_step = |tensor: &TensorId| self.step.may_run(self.graph.producer(*tensor));
         self.sizes.unknown().iter().copied().filter(of_step).collect()
     }
 

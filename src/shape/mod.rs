@@ -9,7 +9,7 @@ mod dimensions;
 mod given;
 mod parameters;
 
-pub use bounds::{Growth, LargestValue, decided_conditions, largest_value};
+pub use bounds::{Counter, Growth, Iterated, LargestValue, decided_conditions, largest_value};
 pub use dimensions::{Dimensions, DimensionsError, ParseDimensionsError};
 pub use given::{
     Declared, FedValue, GivenShape, GivenShapeError, GivenShapes, GivenValue, ParseShapeError,
@@ -180,15 +180,15 @@ impl Sizes {
     ///
     /// If all tensors together would have more than [`MOST_BYTES`].
     pub fn of(graph: &Graph, shapes: &Shapes) -> Result<Sizes, SizeOverflow> {
-        Sizes::with_growths(graph, shapes, &[])
+        Sizes::with_iterated(graph, shapes, &Iterated::default())
     }
 
-    /// The same where it is known which tensors loops make longer, and how often.
+    /// The same where it is known how often loops run.
     ///
     /// # Errors
     ///
     /// As [`Sizes::of`].
-    pub fn with_growths(graph: &Graph, shapes: &Shapes, growths: &[Growth]) -> Result<Sizes, SizeOverflow> {
+    pub fn with_iterated(graph: &Graph, shapes: &Shapes, iterated: &Iterated) -> Result<Sizes, SizeOverflow> {
         let mut sizes = Sizes {
             bytes: Vec::with_capacity(graph.tensor_count()),
             bounded: Vec::new(),
@@ -215,13 +215,19 @@ impl Sizes {
                 // Strings, resources and variants have no size that a shape could tell.
                 (None, _) => None,
                 (Some(_), _) => {
-                    sizes.unknown.push(tensor);
-                    None
+                    let maker = graph.producer(tensor);
+                    let reserve = (maker.index() < graph.len())
+                        .then(|| graph.op(maker).facts().reserve_bytes(graph.output_index(tensor)))
+                        .flatten();
+                    if reserve.is_none() {
+                        sizes.unknown.push(tensor);
+                    }
+                    reserve
                 }
             });
         }
         if !sizes.unknown.is_empty() {
-            let bounds = bounds::upper_bounds(graph, shapes, growths);
+            let bounds = bounds::upper_bounds(graph, shapes, iterated);
             let unknown = std::mem::take(&mut sizes.unknown);
             for tensor in unknown {
                 let element = graph.output_type(tensor).dtype.size_in_bytes();

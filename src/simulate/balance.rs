@@ -13,7 +13,6 @@ use crate::order::{Place, Placement};
 use crate::plan::Analysis;
 
 use super::holders::{inputs_of, is_list, root};
-use super::outline::output_bytes;
 use super::pool::in_chunks;
 use super::program::buffer;
 
@@ -93,7 +92,7 @@ impl Balance {
                 && runs(maker)
                 && flow.frame(maker) != FrameId::TOP
                 && buffer(graph, sizes, maker, made).may_be_own();
-            let bytes = in_chunks(output_bytes(analysis, maker, made).unwrap_or(0));
+            let bytes = in_chunks(analysis.sizes.bytes(made).unwrap_or(0));
             if is_there_anyway
                 && is_made_in_body
                 && placement.output(result) != Place::Host

@@ -9,7 +9,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::loops::Loops;
-use super::outline::output_bytes;
 use super::pool::in_chunks;
 use super::program::{Buffer, buffer};
 use crate::graph::{FrameId, Graph, Liveness, NodeId, TensorId};
@@ -135,7 +134,7 @@ fn choices(
             placement.output(output) != Place::Host && buffer(graph, sizes, node, output).may_be_own()
         });
         let bytes = own
-            .map(|output| loops.bytes(output, in_chunks(output_bytes(analysis, node, output).unwrap_or(0))))
+            .map(|output| loops.bytes(output, in_chunks(analysis.sizes.bytes(output).unwrap_or(0))))
             .fold(0u64, u64::saturating_add);
         all_bytes = all_bytes.saturating_add(bytes);
         for (choice, side) in flow.branches_of(flow.condition(node)) {

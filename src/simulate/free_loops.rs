@@ -15,7 +15,6 @@ use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use super::accumulations::iterations_at_once;
 use super::carried::Carried;
 use super::loops::Loops;
-use super::outline::output_bytes;
 use super::program::Buffer;
 use crate::graph::{ControlFlow, FrameId, Graph, NodeId, TensorId};
 use crate::ops::Flow;
@@ -77,7 +76,7 @@ pub(super) fn free_loops(
             for tensor in graph.outputs(node) {
                 let is_made =
                     matches!(placement.output(tensor), Place::Gpu(_)) && buffer(node, tensor).may_be_own();
-                let bytes = output_bytes(analysis, node, tensor).filter(|&bytes| is_made && bytes > 0);
+                let bytes = analysis.sizes.bytes(tensor).filter(|&bytes| is_made && bytes > 0);
                 let Some(bytes) = bytes else { continue };
                 let readers = || graph.uses(tensor).iter().map(|reader| reader.node).chain([node]);
                 if carried.waits(node) || readers().all(|node| awaited.contains(&node)) {

@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use crate::dtype::DataType;
 use crate::graph::{FrameId, Graph, NodeId, TensorId, truth_value};
 use crate::ops::Flow;
 use crate::plan::Analysis;
-use crate::shape::{Growth, largest_value};
+use crate::shape::{Counter, Growth, Iterated, largest_value};
 
 use super::exchanges::is_off_for_good;
 use super::holders::{Holders, inputs_of, keeps, op_of};
@@ -45,15 +46,45 @@ pub struct LoopTimes {
     pub is_found: bool,
 }
 
-/// The tensors that a graph's loops make longer in each iteration, where it is known how often these run. What is kept on a stack or a
-/// list is none of them.
-pub fn growths(analysis: &Analysis) -> Vec<Growth> {
+/// What a graph's loops count, and the tensors that they make longer in each iteration, where it is known how often they run. What is kept
+/// on a stack or a list is none of these.
+pub fn iterated(analysis: &Analysis) -> Iterated {
     let frames = Frames::of(analysis);
     let known = |(merge, growth): (NodeId, Growth)| {
         let times = frames.own_times(analysis, analysis.flow.frame(merge), 0)?;
         Some(Growth { times, ..growth })
     };
-    carried_and_joined(analysis).into_iter().filter_map(known).collect()
+    Iterated {
+        growths: carried_and_joined(analysis).into_iter().filter_map(known).collect(),
+        counters: counters(analysis, &frames),
+    }
+}
+
+/// The counters of loops of which it is known how often they run: at their `Merge` after the last iteration, and in their body in it.
+fn counters(analysis: &Analysis, frames: &Frames) -> Vec<Counter> {
+    let graph = analysis.graph;
+    let of_merge = |merge: NodeId| {
+        let tensor = graph.outputs(merge).next()?;
+        let (first, _) = carried(graph, tensor)?;
+        if !matches!(graph.output_type(tensor).dtype, DataType::INT32 | DataType::INT64)
+            || analysis.shapes.rank(first) != Some(0)
+        {
+            return None;
+        }
+        let (_, step) = counts_up(analysis, tensor)?;
+        let first = largest_value(graph, &analysis.shapes, first)?;
+        let times = frames.own_times(analysis, analysis.flow.frame(merge), 0)?;
+        let step = i64::try_from(step).ok()?;
+        let after = step.checked_mul(i64::try_from(times).ok()?)?.checked_add(first.at_most)?;
+        let counter = |tensor, at_most| Counter { tensor, at_most, is_size: first.is_size };
+        let switches = graph.successors(merge).filter(|&node| graph.flow(node) == Some(Flow::Switch));
+        let to_body = switches.filter_map(|switch| graph.outputs(switch).nth(1));
+        let in_body = to_body.map(|tensor| counter(tensor, after - step));
+        Some(in_body.chain([counter(tensor, after)]).collect::<Vec<_>>())
+    };
+    let is_in_loop =
+        |&node: &NodeId| graph.flow(node) == Some(Flow::Merge) && analysis.flow.frame(node) != FrameId::TOP;
+    graph.node_ids().filter(is_in_loop).filter_map(of_merge).flatten().collect()
 }
 
 /// The loops that make a tensor longer, and of which it is not known how often they run.

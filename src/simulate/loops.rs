@@ -24,7 +24,6 @@ use super::choices::{Branch, Choices, Share};
 use super::exchanges::{Exchanges, Replacing};
 use super::holders::{Iteration, is_list, keeps, op_of, readers_of_buffer, roots};
 use super::iterations::{Frames, LoopTimes, UnknownIterations};
-use super::outline::output_bytes;
 use super::pool::{CHUNK_BYTES, in_chunks};
 use super::program::{Buffer, buffer};
 
@@ -267,7 +266,7 @@ impl Loops {
                 let is_made = maker.index() < graph.len()
                     && placement.output(made) != Place::Host
                     && buffer(graph, &analysis.sizes, maker, made).may_be_own();
-                let bytes = output_bytes(analysis, maker, made).unwrap_or(0);
+                let bytes = analysis.sizes.bytes(made).unwrap_or(0);
                 if !is_made || bytes == 0 {
                     continue;
                 }
@@ -313,7 +312,7 @@ impl Loops {
             });
         }
         for Replacing { tensor, behind } in exchanges.replacing() {
-            let once = in_chunks(output_bytes(analysis, graph.producer(tensor), tensor).unwrap_or(0));
+            let once = in_chunks(analysis.sizes.bytes(tensor).unwrap_or(0));
             let more = loops.bytes(tensor, once).saturating_sub(once);
             match behind.map(|frame| exits.get(&frame)) {
                 None => {}
@@ -391,7 +390,7 @@ impl Loops {
         let mut added: HashMap<FrameId, u64> = HashMap::new();
         for &tensor in self.kept.keys() {
             let maker = graph.producer(tensor);
-            let once = in_chunks(output_bytes(analysis, maker, tensor).unwrap_or(0));
+            let once = in_chunks(analysis.sizes.bytes(tensor).unwrap_or(0));
             let added = added.entry(flow.frame(maker)).or_default();
             *added = added.saturating_add(self.bytes(tensor, once));
         }
@@ -414,7 +413,7 @@ impl Loops {
             let frame = flow.frame(node);
             let Some(times) = self.times_at_once(node, at_once.get(&frame)) else { continue };
             for made in graph.outputs(node) {
-                let bytes = in_chunks(output_bytes(analysis, node, made).unwrap_or(0));
+                let bytes = in_chunks(analysis.sizes.bytes(made).unwrap_or(0));
                 let stays = placement.output(made) != Place::Host
                     && buffer(node, made).may_be_own()
                     && !self.kept.contains_key(&made)
@@ -446,7 +445,7 @@ impl Loops {
         let mut choices = Choices::default();
         for &tensor in self.kept.keys() {
             let maker = graph.producer(tensor);
-            let once = in_chunks(output_bytes(analysis, maker, tensor).unwrap_or(0));
+            let once = in_chunks(analysis.sizes.bytes(tensor).unwrap_or(0));
             let mut branches: BTreeSet<Branch> = flow.branches_of(flow.condition(maker)).collect();
             branches.extend(added_in.get(&tensor).into_iter().flatten());
             choices.add(tensor, placement.output(tensor), self.rest_bytes(tensor, once), &branches);

@@ -44,7 +44,7 @@ pub use carried::Carried;
 pub use executor::{simulate, simulate_in};
 pub use floors::{Floors, floors};
 pub use free_loops::FreeLoop;
-pub use iterations::{LoopTimes, UnknownIterations, gives_zero, growths};
+pub use iterations::{LoopTimes, UnknownIterations, gives_zero, iterated};
 pub use machine::Machine;
 pub use memory::Allocator;
 pub use outcome::{GpuOutcome, Holder, NoObserver, Observer, OutOfMemory, Outcome, Piece};

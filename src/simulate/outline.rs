@@ -534,9 +534,3 @@ fn listing(graph: &Graph, late: &Late, runs: impl Fn(NodeId) -> bool) -> Vec<Nod
     }
     order
 }
-
-/// The bytes of a tensor that a node makes, if they are known.
-pub(super) fn output_bytes(analysis: &Analysis, node: NodeId, tensor: TensorId) -> Option<u64> {
-    let graph = analysis.graph;
-    analysis.sizes.bytes(tensor).or_else(|| graph.op(node).facts().reserve_bytes(graph.output_index(tensor)))
-}

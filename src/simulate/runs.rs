@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap as HashMap;
 
-use super::outline::{Outline, output_bytes};
+use super::outline::Outline;
 use super::pool::{CHUNK_BYTES, in_chunks};
 use super::program::{NONE, Op, Origin, Tensor};
 use crate::graph::{NodeId, TensorId};
@@ -80,7 +80,7 @@ pub(super) fn add_run(
             tensors.push(Tensor::absent(outline.placement.output(tensor)));
             continue;
         }
-        let content_bytes = output_bytes(outline.analysis, node, tensor).unwrap_or(0);
+        let content_bytes = outline.analysis.sizes.bytes(tensor).unwrap_or(0);
         tensors.push(Tensor {
             bytes: once_bytes(outline, tensor, content_bytes),
             // A copy of it goes in each iteration.
@@ -123,7 +123,7 @@ fn add_rests(
 ) {
     let Some(entry) = ops.last_mut() else { return };
     for tensor in outline.analysis.graph.outputs(node) {
-        let once = in_chunks(output_bytes(outline.analysis, node, tensor).unwrap_or(0));
+        let once = in_chunks(outline.analysis.sizes.bytes(tensor).unwrap_or(0));
         let bytes = outline.loops.rest_bytes(tensor, once).saturating_mul(outline.times_side_by_side(tensor));
         if bytes > 0 && !outline.case.is_absent(outline.analysis.graph, tensor) {
             let first = tensors.len() as u32;

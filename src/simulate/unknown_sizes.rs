@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use super::outline::output_bytes;
 use super::program::buffer;
 use crate::dtype::DataType;
 use crate::graph::{NodeId, TensorId};
@@ -56,7 +55,7 @@ const MOST_EXAMPLES: usize = 3;
 /// Whether nobody knows how large a tensor is that could be on a GPU.
 fn is_unknown(analysis: &Analysis, tensor: TensorId) -> bool {
     analysis.graph.output_type(tensor).dtype.size_in_bytes().is_some()
-        && output_bytes(analysis, analysis.graph.producer(tensor), tensor).is_none()
+        && analysis.sizes.bytes(tensor).is_none()
 }
 
 /// The tensors of the host that are copied to a GPU, and of which nobody knows how large they are.

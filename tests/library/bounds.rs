@@ -478,3 +478,17 @@ fn a_shape_that_is_ensured_is_that_of_what_is_read() {
     let elements = |name: &str| found.iter().find(|(other, _)| other == name).unwrap().1;
     assert_eq!((elements("parsed:0"), elements("parsed_too:0")), (Some(12), None));
 }
+
+/// What a batch norm's kernel keeps for its gradient has no shape. TensorFlow makes it a single number, which a swap copies too.
+#[test]
+fn what_a_kernel_keeps_without_a_shape_has_the_size_that_it_makes() {
+    let mut nodes = Nodes::default();
+    nodes.placeholder("image", &[2, 4, 4, 3]).declares("image", &[2, 4, 4, 3]);
+    nodes.placeholder("scale", &[3]).declares("scale", &[3]);
+    nodes.placeholder("nothing", &[0]).declares("nothing", &[0]);
+    let inputs = ["image", "scale", "scale", "nothing", "nothing"];
+    nodes.add("norm", "FusedBatchNormV3", &inputs, &[("T", attr_type(FLOAT)), ("U", attr_type(FLOAT))]);
+    let found = bounds("norm", &nodes);
+    let kept = found.iter().find(|(name, _)| name == "norm:5").unwrap().1;
+    assert_eq!(kept, Some(1));
+}

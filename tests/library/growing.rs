@@ -1,4 +1,4 @@
-//! What a loop makes longer in each iteration, held against TensorFlow.
+//! What loops make longer in each iteration, and lists that they write to, held against TensorFlow.
 
 use lms_testing::graphs::{Nodes, attr_type, shape};
 use prost::Message;
@@ -10,6 +10,7 @@ use tf_lms::{AnalysisOptions, Budget};
 
 const FLOAT: i32 = 1;
 const INT32: i32 = 3;
+const VARIANT: i32 = 21;
 
 fn ints(values: &[i32], dimensions: &[i64]) -> Value {
     let proto = TensorProto { dtype: INT32, int_val: values.to_vec(), ..TensorProto::default() };
@@ -22,19 +23,31 @@ fn floats(dimensions: &[i64]) -> Value {
     Value::Tensor(TensorProto { tensor_shape: Some(shape(dimensions)), ..proto })
 }
 
-/// A loop that appends two rows of four to three, five times; `limit` is an op that says how often, five if it is a constant.
-fn appending(limit: &str) -> Nodes {
+fn constant(dtype: i32, value: Value) -> [(&'static str, Value); 2] {
+    [("dtype", attr_type(dtype)), ("value", value)]
+}
+
+fn of(dtype: i32) -> [(&'static str, Value); 1] {
+    [("T", attr_type(dtype))]
+}
+
+fn two(dtype: i32) -> [(&'static str, Value); 2] {
+    [("T", attr_type(dtype)), ("N", Value::I(2))]
+}
+
+fn enter(dtype: i32, is_constant: bool) -> [(&'static str, Value); 4] {
+    [
+        ("T", attr_type(dtype)),
+        ("frame_name", Value::S(b"rows_loop".to_vec())),
+        ("is_constant", Value::B(is_constant)),
+        ("parallel_iterations", Value::I(10)),
+    ]
+}
+
+/// A loop that counts from nothing to `limit`, an op that is five if it is a constant. `turn` says whether it goes on, and what it counts is
+/// `i_turn:1` in its body.
+fn counting(limit: &str) -> Nodes {
     let mut nodes = Nodes::default();
-    let constant = |dtype, value: Value| [("dtype", attr_type(dtype)), ("value", value)];
-    let enter = |dtype, is_constant| {
-        [
-            ("T", attr_type(dtype)),
-            ("frame_name", Value::S(b"rows_loop".to_vec())),
-            ("is_constant", Value::B(is_constant)),
-            ("parallel_iterations", Value::I(10)),
-        ]
-    };
-    let of = |dtype| [("T", attr_type(dtype))];
     for (name, value) in [("zero", 0), ("one", 1), ("axis", 0)] {
         nodes.add(name, "Const", &[], &constant(INT32, ints(&[value], &[]))).declares(name, &[]);
     }
@@ -48,35 +61,64 @@ fn appending(limit: &str) -> Nodes {
         ),
     };
     nodes.declares("limit", &[]);
-    for (name, dimensions) in [("first", [3, 4]), ("part", [2, 4])] {
-        nodes.add(name, "Const", &[], &constant(FLOAT, floats(&dimensions))).declares(name, &dimensions);
-    }
-    for (name, input, is_constant) in [
-        ("i_in", "zero", false),
-        ("limit_in", "limit", true),
-        ("one_in", "one", true),
-        ("axis_in", "axis", true),
-    ] {
+    for (name, input, is_constant) in
+        [("i_in", "zero", false), ("limit_in", "limit", true), ("one_in", "one", true)]
+    {
         nodes.add(name, "Enter", &[input], &enter(INT32, is_constant)).declares(name, &[]);
     }
-    nodes.add("rows_in", "Enter", &["first"], &enter(FLOAT, false)).declares("rows_in", &[-1, 4]);
-    nodes.add("part_in", "Enter", &["part"], &enter(FLOAT, true)).declares("part_in", &[2, 4]);
-    let two = |dtype| [("T", attr_type(dtype)), ("N", Value::I(2))];
     nodes.add("i", "Merge", &["i_in", "i_back"], &two(INT32));
-    nodes.add("rows", "Merge", &["rows_in", "rows_back"], &two(FLOAT));
     nodes.add("goes_on", "Less", &["i", "limit_in"], &of(INT32)).declares("goes_on", &[]);
     nodes.add("turn", "LoopCond", &["goes_on"], &[]).declares("turn", &[]);
     nodes.add("i_turn", "Switch", &["i", "turn"], &of(INT32));
-    nodes.add("rows_turn", "Switch", &["rows", "turn"], &of(FLOAT));
     nodes.add("next", "Add", &["i_turn:1", "one_in"], &of(INT32)).declares("next", &[]);
+    nodes.add("i_back", "NextIteration", &["next"], &of(INT32)).declares("i_back", &[]);
+    nodes
+}
+
+/// The same loop, which appends two rows of four to three in each iteration.
+fn appending(limit: &str) -> Nodes {
+    let mut nodes = counting(limit);
+    for (name, dimensions) in [("first", [3, 4]), ("part", [2, 4])] {
+        nodes.add(name, "Const", &[], &constant(FLOAT, floats(&dimensions))).declares(name, &dimensions);
+    }
+    nodes.add("axis_in", "Enter", &["axis"], &enter(INT32, true)).declares("axis_in", &[]);
+    nodes.add("rows_in", "Enter", &["first"], &enter(FLOAT, false)).declares("rows_in", &[-1, 4]);
+    nodes.add("part_in", "Enter", &["part"], &enter(FLOAT, true)).declares("part_in", &[2, 4]);
+    nodes.add("rows", "Merge", &["rows_in", "rows_back"], &two(FLOAT));
+    nodes.add("rows_turn", "Switch", &["rows", "turn"], &of(FLOAT));
     let joined = [("T", attr_type(FLOAT)), ("N", Value::I(2)), ("Tidx", attr_type(INT32))];
     nodes
         .add("longer", "ConcatV2", &["rows_turn:1", "part_in", "axis_in"], &joined)
         .declares("longer", &[-1, 4]);
-    nodes.add("i_back", "NextIteration", &["next"], &of(INT32)).declares("i_back", &[]);
     nodes.add("rows_back", "NextIteration", &["longer"], &of(FLOAT)).declares("rows_back", &[-1, 4]);
     nodes.add("all_rows", "Exit", &["rows_turn"], &of(FLOAT)).declares("all_rows", &[-1, 4]);
     nodes.add("twice", "Add", &["all_rows", "all_rows"], &of(FLOAT)).declares("twice", &[-1, 4]);
+    nodes
+}
+
+/// The same loop, which writes two rows of four to a list that is empty at first, at a place that is three times what it counts.
+fn writing(limit: &str) -> Nodes {
+    let mut nodes = counting(limit);
+    let list = |key| [(key, attr_type(FLOAT)), ("shape_type", attr_type(INT32))];
+    nodes.add("rows_shape", "Const", &[], &constant(INT32, ints(&[2, 4], &[2]))).declares("rows_shape", &[2]);
+    nodes.add("three", "Const", &[], &constant(INT32, ints(&[3], &[]))).declares("three", &[]);
+    nodes.add("part", "Const", &[], &constant(FLOAT, floats(&[2, 4]))).declares("part", &[2, 4]);
+    nodes.add("list", "TensorListReserve", &["rows_shape", "zero"], &list("element_dtype"));
+    nodes.add("list_in", "Enter", &["list"], &enter(VARIANT, false));
+    nodes.add("part_in", "Enter", &["part"], &enter(FLOAT, true)).declares("part_in", &[2, 4]);
+    nodes.add("three_in", "Enter", &["three"], &enter(INT32, true)).declares("three_in", &[]);
+    nodes.add("lists", "Merge", &["list_in", "list_back"], &two(VARIANT));
+    nodes.add("list_turn", "Switch", &["lists", "turn"], &of(VARIANT));
+    nodes.add("place", "Mul", &["i_turn:1", "three_in"], &of(INT32)).declares("place", &[]);
+    let grows = [("element_dtype", attr_type(FLOAT)), ("resize_if_index_out_of_bounds", Value::B(true))];
+    nodes.add("written", "TensorListSetItem", &["list_turn:1", "place", "part_in"], &grows);
+    nodes.add("list_back", "NextIteration", &["written"], &of(VARIANT));
+    nodes.add("whole", "Exit", &["list_turn"], &of(VARIANT));
+    let stacked = [("element_dtype", attr_type(FLOAT)), ("num_elements", Value::I(-1))];
+    nodes
+        .add("stacked", "TensorListStack", &["whole", "rows_shape"], &stacked)
+        .declares("stacked", &[-1, 2, 4]);
+    nodes.add("twice", "Add", &["stacked", "stacked"], &of(FLOAT)).declares("twice", &[-1, 2, 4]);
     nodes
 }
 
@@ -118,4 +160,19 @@ fn how_often_a_loop_runs_is_asked_for_where_only_that_says_how_long_a_tensor_get
     );
     let given = Iterations { others: Some(7), named: Vec::new() };
     assert_eq!(bytes_of(&nodes, "twice", given), (Some((3 + 7 * 2) * ROW_BYTES), None));
+}
+
+/// With each write the list gets as long as the place asks for.
+#[test]
+fn a_list_that_grows_is_as_long_as_the_last_place_in_it() {
+    let nodes = writing("Const");
+    let last = 3 * 4;
+    let bytes = (last + 1) * 2 * ROW_BYTES;
+    assert_eq!(bytes_of(&nodes, "twice", Iterations::default()), (Some(bytes), None));
+    let given = Iterations { others: Some(2), named: Vec::new() };
+    assert_eq!(bytes_of(&writing("Placeholder"), "twice", given).0, Some(4 * 2 * ROW_BYTES));
+    assert_eq!(bytes_of(&writing("Placeholder"), "twice", Iterations::default()).0, None);
+    let Some(tensorflow) = lms_testing::tensorflow() else { return };
+    let session = Session::new(tensorflow, &nodes.graph().encode_to_vec(), &ConfigProto::default()).unwrap();
+    assert_eq!(session.run(&[], &["twice:0"], &[]).unwrap()[0].shape(), [13, 2, 4]);
 }

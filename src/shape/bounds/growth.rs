@@ -1,10 +1,39 @@
-//! Tensors that a loop carries around and makes longer in each iteration.
+//! What follows from how often loops run.
 //!
-//! So gradients of a table are collected that each iteration looks rows up in: TensorFlow 1 appends the rows of each iteration to those
+//! A loop's counter is no more than its last iteration makes it; with it, what else is as long as that.
+//!
+//! A loop may carry a tensor around and make it longer in each iteration. So gradients of a table are collected that each iteration looks rows up in: TensorFlow 1 appends the rows of each iteration to those
 //! before (`_AddBackpropIndexedSlicesAccumulator`), and no shape says how many there are in the end. If it is known how often the loop runs, that follows.
 
 use super::{Bounds, Most, largest, values};
 use crate::graph::{NodeId, TensorId};
+
+/// What is known of the loops of which it is known how often they run.
+#[derive(Debug, Clone, Default)]
+pub struct Iterated {
+    /// What they make longer.
+    pub growths: Vec<Growth>,
+    /// What they count.
+    pub counters: Vec<Counter>,
+}
+
+impl Iterated {
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.growths.is_empty() && self.counters.is_empty()
+    }
+}
+
+/// A single integer that goes up in each iteration of a loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counter {
+    /// As the loop's `Merge` gives it out, or its `Switch` to the body.
+    pub tensor: TensorId,
+    /// It is no more than this.
+    pub at_most: i64,
+    /// Whether it is not below zero.
+    pub is_size: bool,
+}
 
 /// A tensor that a loop carries around and makes longer.
 #[derive(Debug, Clone)]

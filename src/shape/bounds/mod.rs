@@ -29,7 +29,7 @@ use std::collections::{HashMap, HashSet};
 use arrays::Arrays;
 pub use conditions::decided_conditions;
 use entries::Entries;
-pub use growth::Growth;
+pub use growth::{Counter, Growth, Iterated};
 use values::Values;
 
 use super::Shapes;
@@ -59,24 +59,24 @@ pub fn largest_value(graph: &Graph, shapes: &Shapes, tensor: TensorId) -> Option
     Some(LargestValue { at_most, is_exact, is_size })
 }
 
-/// For each tensor that has no shape in full and that is bounded, dimensions that it does not exceed. `growths` are the tensors that
-/// loops make longer.
+/// For each tensor that has no shape in full and that is bounded, dimensions that it does not exceed.
 pub(super) fn upper_bounds(
     graph: &Graph,
     shapes: &Shapes,
-    growths: &[Growth],
+    iterated: &Iterated,
 ) -> HashMap<TensorId, Box<[i64]>> {
     let liveness = conditions::living(graph, &decided_conditions(graph, shapes));
     let mut bounds = Bounds { liveness, ..Bounds::new(graph, shapes) };
     bounds.find_all();
-    if !growths.is_empty() {
+    if !iterated.is_empty() {
         // What a loop adds is known by now, and so how long it gets, from which more may follow.
-        for growth in growths {
+        for growth in &iterated.growths {
             if let Some(most) = growth.most(&mut bounds) {
                 bounds.found.insert(growth.tensor, most.into());
             }
         }
         (bounds.values, bounds.entries) = (Values::default(), Entries::default());
+        iterated.counters.iter().for_each(|counter| bounds.values.count(counter));
         bounds.find_all();
     }
     bounds.found

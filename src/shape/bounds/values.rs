@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use prost::Message;
 
-use super::{Bounds, axis_of};
+use super::{Bounds, Counter, axis_of};
 use crate::dtype::DataType;
 use crate::graph::{Graph, NodeId, TensorId};
 use crate::proto::tensorflow::attr_value::Value as AttrKind;
@@ -55,6 +55,14 @@ pub(super) struct Values {
     /// The tensors that are vectors though the inference does not say so.
     vectors: HashSet<TensorId>,
     depth: u32,
+}
+
+impl Values {
+    /// Takes down what a loop's counter is at most.
+    pub fn count(&mut self, counter: &Counter) {
+        let value = Value { at_most: counter.at_most, is_exact: false, is_size: counter.is_size };
+        self.found.insert(counter.tensor, Some(Rc::from([value])));
+    }
 }
 
 /// The integers of a tensor, in the order of its elements.
