@@ -85,9 +85,17 @@ fn for_python(error: &Error) -> Option<String> {
             sizes.examples.join(", "),
             sizes.placeholders.join(", ")
         )),
+        Error::Unpredictable(Unpredictable::Sizes(sizes)) if sizes.is_of_list() => Some(format!(
+            "the sizes of {} tensors that a step keeps on a GPU are unknown ({}), as nobody knows how long the list is that {} stacks; \
+             have the program give it a size that it knows (tf.TensorArray(…, size)), or its loop a limit: for … in tf.range(most) with a \
+             break; or give iterations=",
+            sizes.count,
+            sizes.examples.join(", "),
+            sizes.deciding.as_deref().unwrap_or_default()
+        )),
         Error::Unpredictable(Unpredictable::Sizes(sizes)) if !sizes.fed.is_empty() => Some(format!(
             "the sizes of {} tensors that a step keeps on a GPU are unknown ({}), as what is fed to {} decides them; have the program give a \
-             size that it knows (x.shape[1] for tf.shape(x)[1]), or tell LMSHook what is fed: values={{{:?}: N}}",
+             size that it knows (x.shape[1] for tf.shape(x)[1]); LMSHook may be told what is fed: values={{{:?}: N}}",
             sizes.count,
             sizes.examples.join(", "),
             sizes.fed.join(" and "),

@@ -117,6 +117,30 @@ def stacked():
     return {"lms": measured(step, on_host(256, 24, 64)), "report": told(step)}
 
 
+def written():
+    """A list that grows with each write, as of episodes. How often the loop runs an argument says, or somebody."""
+    w = weight(64, 64)
+
+    def step(x, times):
+        with tf.GradientTape() as tape:
+            states, state = tf.TensorArray(tf.float32, 0, dynamic_size=True), x
+            for at in tf.range(times):
+                state = tf.tanh(state @ w)
+                states = states.write(at, state)
+            loss = tf.reduce_mean(states.stack() ** 2)
+        w.assign_sub(0.01 * tape.gradient(loss, w))
+        return loss
+
+    arguments = on_host(256, 64), tf.constant(24)
+    try:
+        tf_lms.function(step, gpu_memory="1GiB", strict=True)(*arguments)
+        refused = ""
+    except tf_lms.CannotRewrite as error:
+        refused = str(error)
+    step = tf_lms.function(step, gpu_memory="1GiB", strict=True, iterations=24)
+    return {"refused": refused, "lms": measured(step, *arguments), "report": told(step)}
+
+
 def dropped():
     """Layers that are left out by chance, with an open batch: what a branch's gradient reads it finds in optionals."""
     weights = [(weight(32, 64, seed=seed), weight(64, 32, seed=seed)) for seed in range(3)]
@@ -209,7 +233,7 @@ def ahead():
     return {"taken": taken, "verdict": small.verdict, "is_tight": small.is_tight, "text": str(small)}
 
 
-STEPS = (carried, short, branches, stacked, dropped, given, parts, ahead)
+STEPS = (carried, short, branches, stacked, written, dropped, given, parts, ahead)
 
 if __name__ == "__main__":
     print(json.dumps({step.__name__: step for step in STEPS}[sys.argv[1]]()))

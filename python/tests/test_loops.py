@@ -37,6 +37,14 @@ def test_a_list_is_as_long_as_a_shape_says():
     assert 0.9 * taken < stacked["report"]["peak"] < 1.3 * taken
 
 
+def test_a_list_that_grows_is_as_long_as_its_loop_makes_it():
+    written = last_json(run_program("loops.py", "written"))
+    assert "how long the list is" in written["refused"] and "give iterations=" in written["refused"]
+    taken = written["lms"]["peak"]
+    assert written["report"]["verdict"] == "fits"
+    assert 0.97 * taken < written["report"]["peak"] < 1.05 * taken
+
+
 def test_what_a_branch_saves_has_the_size_of_what_is_in_it():
     dropped = last_json(run_program("loops.py", "dropped"))
     assert dropped["report"]["verdict"] == "fits"

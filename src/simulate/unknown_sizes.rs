@@ -19,6 +19,10 @@ use crate::plan::Analysis;
         (true, Some(op)) if op.contains("(CudnnRNN") => format!(
             "only cuDNN knows how much {op} keeps for its gradient; make it without cuDNN (in Keras, LSTM(…, use_cudnn=False))"
         ),
+        (true, Some(op)) if is_list(op) => format!(
+            "nobody knows how long the list is that {op} stacks: say how often loops run with --iterations N, or have the program give \
+             the list a size that it knows (tf.TensorArray(…, size))"
+        ),
         (true, Some(op)) if !fed.is_empty() => format!(
             "what is fed to {} decides what {op} makes; have the program give a size that it knows (x.shape[1] for tf.shape(x)[1]), \
              or tell a tool what is fed (--value {}=N)",
@@ -47,6 +51,18 @@ pub struct UnknownSizes {
     pub deciding: Option<String>,
     /// The placeholders of single whole numbers, or of a few, that this op reads by way of ops on the host.
     pub fed: Vec<String>,
+}
+
+impl UnknownSizes {
+    /// Whether it hangs on how long a list gets, which how often loops run may say.
+    pub fn is_of_list(&self) -> bool {
+        self.deciding.as_deref().is_some_and(is_list)
+    }
+}
+
+/// Whether an op, with its kind, stacks a list.
+fn is_list(op: &str) -> bool {
+    op.contains("(TensorListStack")
 }
 
 /// How many tensors a message names.
@@ -246,16 +262,17 @@ mod tests {
     /// What is fed is asked for by name, and only where it decides; else it is the program that must say more.
     #[test]
     fn who_can_say_a_size_is_asked() {
-        let told = |fed: &[&str]| {
+        let told_of = |deciding: &str, fed: &[&str]| {
             let unknown = UnknownSizes {
                 count: 1,
                 examples: vec!["zeros:0".to_string()],
                 placeholders: Vec::new(),
-                deciding: Some("zeros (Fill)".to_string()),
+                deciding: Some(deciding.to_string()),
                 fed: fed.iter().map(ToString::to_string).collect(),
             };
             unknown.to_string()
         };
+        let told = |fed: &[&str]| told_of("zeros (Fill)", fed);
         assert!(
             told(&[]).ends_with("(x.shape[1] for tf.shape(x)[1], set_shape, num_segments)"),
             "{}",
@@ -264,5 +281,8 @@ mod tests {
         let both = told(&["batch", "units"]);
         assert!(both.contains("what is fed to batch and units decides what zeros (Fill) makes"), "{both}");
         assert!(both.ends_with("(--value batch=N --value units=N)"), "{both}");
+        let list = told_of("whole (TensorListStack)", &["places"]);
+        assert!(list.contains("how long the list is that whole (TensorListStack) stacks"), "{list}");
+        assert!(list.contains("--iterations N"), "{list}");
     }
 }
