@@ -25,6 +25,9 @@ from accuracy import ENVIRONMENT, MIB
 
 HERE = pathlib.Path(__file__).resolve().parent
 
+#: What is predicted is a host with one thread.
+ONE_THREAD = ["--threads", "1"]
+
 #: What a number of an argument takes.
 BYTES = {"bool": 1, "float16": 2, "float32": 4, "int64": 8}
 
@@ -79,7 +82,6 @@ def forms(args):
         # What was written for TensorFlow 2 has another optimizer.
         wrapped = " --wrapped" if name == "mnist_cnn" else ""
         args.environment = {"SOFTGPU_DEVICES": "2"} if "--towers" in MODELS[name] else {}
-        threads = ["--threads", "2" if "--towers" in MODELS[name] else "1"]
         peaks, added, found, steps = [], [], [], []
         with tempfile.TemporaryDirectory() as folder:
             for path, target in [("v1.meta", "-o"), ("tf2", "--tf2-saved-model")]:
@@ -88,7 +90,7 @@ def forms(args):
                 report, error = tool(args, "lms-tune", model, "--gpu-mem", "16GiB", "--device-profile", "soft")
                 if error:
                     raise SystemExit(f"{name}: {error}")
-                trained, error = tool(args, "lms-train", model, *feeds(model), *threads, "--exact-memory", "--steps", "2")
+                trained, error = tool(args, "lms-train", model, *feeds(model), *ONE_THREAD, "--exact-memory", "--steps", "2")
                 if error:
                     raise SystemExit(f"{name}: {error}")
                 persistent = report["devices"][0]["persistent_bytes"]
@@ -145,9 +147,7 @@ def row(args, folder, name, flags):
         if path == model:
             copied.append(report)
     fed = feeds(model)
-    # One thread would run all that one GPU has to do, and then the other's.
-    threads = ["--threads", "2" if "--towers" in flags else "1"]
-    run = [model, *fed, *threads, "--exact-memory", "--steps", "2"]
+    run = [model, *fed, *ONE_THREAD, "--exact-memory", "--steps", "2"]
     plain, error = tool(args, "lms-train", *run)
     if error:
         return [name, error]
@@ -163,7 +163,7 @@ def row(args, folder, name, flags):
             return [name, *measured(predicted, model, graph, plain), error.split(": ", 2)[-1]]
     copied.append(told)
     swapped, error = tool(args, "lms-train", *run, "--plan", folder / "plan")
-    compared, other = tool(args, "lms-train", model, *fed, *threads, "--steps", str(args.steps), "--compare", "--plan", folder / "plan")
+    compared, other = tool(args, "lms-train", model, *fed, *ONE_THREAD, "--steps", str(args.steps), "--compare", "--plan", folder / "plan")
     if error or other:
         return [name, *measured(predicted, model, graph, plain), error or other]
     # What is fed and fetched is not predicted, and is the same with the plan and without.

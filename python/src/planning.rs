@@ -7,7 +7,7 @@ use tf_lms::flatten::is_lowered;
 use tf_lms::picture::Recorder;
 use tf_lms::pipeline::{Simulated, Summary, profile};
 use tf_lms::plan::Draft;
-use tf_lms::simulate::Program;
+use tf_lms::simulate::{Allocator, Program};
 use tf_lms::{Analysis, AnalysisOptions, Budget, Fit, Model, OpenOptions, Plan};
 
 use crate::errors::Refusal;
@@ -33,6 +33,8 @@ pub struct Task {
     of_function: bool,
     /// How often loops run where the graph does not tell, by the names of their frames; none names all others.
     iterations: Vec<(Option<String>, u64)>,
+    /// Who hands out a GPU's memory.
+    allocator: String,
 }
 
 /// What came of planning.
@@ -67,6 +69,7 @@ impl Task {
         let mut budget = Budget::on(profile(&self.profile)?, self.memory_bytes.clone());
         budget.memory_ratio = self.memory_ratio;
         budget.settings.swap_weights = self.swap_weights;
+        budget.allocator = self.allocator.parse().map_err(Refusal::Other)?;
         Ok(budget)
     }
 }
@@ -85,6 +88,9 @@ pub fn plan(task: &Task, with_chart: bool) -> Result<Planned, Refusal> {
     let note = analysis.note_of_host_loops().filter(|_| task.of_function);
     let is_rewritten = note.is_some() || analysis.is_lowered;
     summary.notes.extend(note);
+    if budget.allocator == Allocator::Async {
+        summary.notes.push("memory is that of CUDA's allocator, as TF_GPU_ALLOCATOR says".to_string());
+    }
     let report = serde_json::to_string(&summary).map_err(|error| Refusal::Other(error.to_string()))?;
     let chart = with_chart.then(|| chart(&analysis, &budget, &fit, model.name())).transpose()?;
     let plan = fit.plan.filter(|_| is_rewritten || !fit.tuning.fits_as_it_is()).map(|plan| plan.to_json());

@@ -124,3 +124,44 @@ def test_images_keep_their_order():
     assert usual_peak(lms) == pytest.approx(device["peak_after"], rel=0.02)
     turned = last_json(run_program("train.py", "cnn", "plain", "1GiB", "1GiB", SOFTGPU_LAYOUT="1"))
     assert usual_peak(turned) > 1.02 * device["peak_before"]
+
+
+def test_plans_are_for_the_allocator_that_tensorflow_takes(program):
+    """In no pieces less memory will do. What the software GPU hands out tensor by tensor is that of CUDA's allocator."""
+    lines = """
+import json, os
+import numpy as np
+import soft
+tf = soft.load(os.environ.get("MEMORY", "1GiB"))
+import tf_lms
+
+random = np.random.default_rng(0)
+kernels = [tf.Variable(random.normal(0, 0.1, (3, 3, 16, 16)).astype("float32")) for _ in range(12)]
+
+def step(x):
+    with tf.GradientTape() as tape:
+        state = x
+        for kernel in kernels:
+            state = tf.nn.relu(tf.nn.conv2d(state, kernel, 1, "SAME")) + 0.1 * state
+        loss = tf.reduce_mean(state**2)
+    for kernel, gradient in zip(kernels, tape.gradient(loss, kernels)):
+        kernel.assign_sub(0.01 * gradient)
+    return loss
+
+with tf.device("/CPU:0"):
+    x = tf.constant(random.random((4, 64, 64, 16), dtype="float32"))
+if "MEMORY" not in os.environ:
+    print(json.dumps(tf_lms.least_memory(tf.function(step), data=(x,), memory_ratio=1.0)))
+else:
+    lms = tf_lms.function(step, gpu_memory=int(os.environ["MEMORY"]), memory_ratio=0.88, strict=True)
+    print(json.dumps({"losses": [float(lms(x)) for _ in range(3)], "text": str(lms.report)}))
+"""
+    cuda = {"TF_GPU_ALLOCATOR": "cuda_malloc_async"}
+    in_pieces, least = last_json(program(lines)), last_json(program(lines, **cuda))
+    assert least < 0.9 * in_pieces
+    # A busy machine lets go of memory late.
+    memory = str(int(least / 0.88))
+    assert "DoesNotFit" in program(lines, MEMORY=memory).stderr
+    done = last_json(program(lines, MEMORY=memory, **cuda))
+    assert "memory is that of CUDA's allocator" in done["text"]
+    assert done["losses"] == sorted(done["losses"], reverse=True)

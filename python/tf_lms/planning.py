@@ -30,6 +30,11 @@ CACHE_SCHEMA = 5
 _kept: dict[str, tuple[str | None, str, str | None]] = {}
 
 
+def _allocator() -> str:
+    """Who hands out a GPU's memory in this process: TensorFlow goes by a variable of the environment."""
+    return "async" if os.environ.get("TF_GPU_ALLOCATOR") == "cuda_malloc_async" else "bfc"
+
+
 @dataclasses.dataclass(frozen=True)
 class Task:
     """A graph, and what to plan for.
@@ -42,6 +47,7 @@ class Task:
         profile: a device profile's name or file.
         of_function: whether the graph is a function that was made flat.
         iterations: how often loops run where the graph does not tell, by the names of their frames; None names all others.
+        allocator: who hands out a GPU's memory: `bfc`, TensorFlow's own, or `async`, CUDA's.
     """
 
     graph: bytes
@@ -54,6 +60,7 @@ class Task:
     cache_dir: str | os.PathLike[str] | None = None
     of_function: bool = False
     iterations: tuple[tuple[str | None, int], ...] = ()
+    allocator: str = dataclasses.field(default_factory=_allocator)
 
     def key(self) -> str:
         """What decides about the plan, as a name."""
@@ -69,6 +76,7 @@ class Task:
             self.swap_weights,
             self.of_function,
             self.iterations,
+            self.allocator,
         ]
         return hashlib.sha256(json.dumps(told).encode() + b"\0" + self.graph).hexdigest()
 

@@ -13,6 +13,7 @@ mod error;
 mod fit;
 mod for_workers;
 mod image_order;
+mod in_no_pieces;
 mod in_turn;
 mod kept_zeros;
 mod loop_notes;

@@ -106,7 +106,7 @@ fn json_has_all_documented_keys() {
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
     assert_eq!(
         keys(&json),
-        "control_edges devices input largest_op output parameters schema seconds strategy swapin_bytes swapins \
+        "control_edges devices input largest_op notes output parameters schema seconds strategy swapin_bytes swapins \
          swapout_bytes swapouts verified"
     );
     assert_eq!(keys(&json["input"]), "edges encoding kind levels nodes parameter_bytes unknown_size_tensors");

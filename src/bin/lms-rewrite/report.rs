@@ -65,8 +65,7 @@ pub struct Report {
     largest_swaps: Vec<Swap>,
     #[serde(skip)]
     swaps_of_unknown_size: usize,
-    /// What else the user should know.
-    #[serde(skip)]
+    /// What else the user should know, a sentence each.
     pub notes: Vec<String>,
 }
 

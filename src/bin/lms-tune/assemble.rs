@@ -79,6 +79,7 @@ impl Facts<'_> {
             host_bytes: outcome.host_peak_bytes,
             step_seconds_before: tuning.before.step_seconds,
             step_seconds_after: outcome.step_seconds,
+            step_seconds_with_async: None,
             link_occupancy: occupancy(outcome),
             floors: FloorsReport::of(&tuning.floors),
             step_bound_seconds: self.step_bound_seconds(),

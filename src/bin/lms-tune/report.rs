@@ -83,6 +83,8 @@ pub struct Report {
     pub host_bytes: u64,
     pub step_seconds_before: f64,
     pub step_seconds_after: f64,
+    /// The step with a plan for CUDA's allocator, if it is much shorter, or if there is none for TensorFlow's own.
+    pub step_seconds_with_async: Option<f64>,
     /// The part of the step in which the busier direction of the busiest link carries bytes.
     pub link_occupancy: f64,
     pub floors: FloorsReport,
@@ -318,9 +320,19 @@ impl Report {
         }
         let longer = (self.step_seconds_after / self.step_seconds_before - 1.0) * 100.0;
         let busy = self.link_occupancy * 100.0;
+        let with_async = self.step_with_async();
         format!(
-            "{before} before, {after} after: {longer:.1}% longer; the link is busy {busy:.0}% of it (on {profile})"
+            "{before} before, {after} after: {longer:.1}% longer; the link is busy {busy:.0}% of it (on {profile}){with_async}"
         )
+    }
+
+    /// The step with a plan for CUDA's allocator, where that is worth telling.
+    fn step_with_async(&self) -> String {
+        let told = |seconds| match self.verdict {
+            Verdict::DoesNotFit => format!("; a plan for --allocator async has {}", milliseconds(seconds)),
+            _ => format!("; {} with --allocator async", milliseconds(seconds)),
+        };
+        self.step_seconds_with_async.map(told).unwrap_or_default()
     }
 
     /// What holds for every plan, and how near this one comes.

@@ -113,6 +113,7 @@ impl StepJob<'_> {
         let simulated = Simulated::new(analysis, budget)?;
         let outline = simulated.outline().with_context(|| name.to_string())?;
         let machine = simulated.machine(budget)?;
+        let is_searched_for = tuning.is_none() && given.is_none();
         let tuning = match (tuning, given) {
             (Some(tuning), _) => tuning,
             (None, Some(given)) => given.judge(&outline, &machine)?,
@@ -167,8 +168,12 @@ impl StepJob<'_> {
             is_given: given.is_some(),
             start: *start,
         };
-        let report = facts.report();
+        let mut report = facts.report();
         drop((before, after));
+        if is_searched_for {
+            let bound = report.step_bound_seconds;
+            report.step_seconds_with_async = simulated.step_in_no_pieces(&outline, budget, &tuning, bound)?;
+        }
         Ok(Some(Told { report, conclusion }))
     }
 }
