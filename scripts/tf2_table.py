@@ -45,7 +45,7 @@ MODELS = {
     "vit, fp16": "vit --batch 8 --size 32 --patch 8 --layers 2 --hidden 32 --heads 2 --intermediate 64 --classes 10 --fp16"
     " --dynamic-loss-scale --learning-rate 1e-3",
     "static_lstm": "static_lstm --batch 8 --size 12 --layers 1 --units 64 --vocabulary 200 --learning-rate 1e-3",
-    "dynamic_rnn": "dynamic_rnn --batch 4 --size 20 --units 32 --vocabulary 200",
+    "dynamic_rnn": "dynamic_rnn --batch 64 --size 40 --units 128 --vocabulary 500",
     "keras_lstm": "keras_lstm --layers 1",
     "cond_cnn": "cond_cnn",
     "while_rnn": "while_rnn",

@@ -132,11 +132,12 @@ def test_plans_are_for_the_allocator_that_tensorflow_takes(program):
 import json, os
 import numpy as np
 import soft
-tf = soft.load(os.environ.get("MEMORY", "1GiB"))
+tf = soft.load("1GiB")
 import tf_lms
 
 random = np.random.default_rng(0)
-kernels = [tf.Variable(random.normal(0, 0.1, (3, 3, 16, 16)).astype("float32")) for _ in range(12)]
+initial = [random.normal(0, 0.1, (3, 3, 16, 16)).astype("float32") for _ in range(12)]
+kernels = [tf.Variable(value) for value in initial]
 
 def step(x):
     with tf.GradientTape() as tape:
@@ -150,18 +151,24 @@ def step(x):
 
 with tf.device("/CPU:0"):
     x = tf.constant(random.random((4, 64, 64, 16), dtype="float32"))
-if "MEMORY" not in os.environ:
-    print(json.dumps(tf_lms.least_memory(tf.function(step), data=(x,), memory_ratio=1.0)))
-else:
-    lms = tf_lms.function(step, gpu_memory=int(os.environ["MEMORY"]), memory_ratio=0.88, strict=True)
-    print(json.dumps({"losses": [float(lms(x)) for _ in range(3)], "text": str(lms.report)}))
+
+def trained(step):
+    for kernel, value in zip(kernels, initial):
+        kernel.assign(value)
+    step(x)
+    soft.reset()
+    return [float(step(x)) for _ in range(2)]
+
+told = {"least": tf_lms.least_memory(tf.function(step), data=(x,), memory_ratio=1.0)}
+if "TF_GPU_ALLOCATOR" in os.environ:
+    lms = tf_lms.function(step, gpu_memory=told["least"], memory_ratio=1.0, strict=True)
+    told["losses"], told["peak"] = trained(lms), soft.counters()["peak"]
+    told["same"], told["text"] = told["losses"] == trained(tf.function(step)), str(lms.report)
+print(json.dumps(told))
 """
-    cuda = {"TF_GPU_ALLOCATOR": "cuda_malloc_async"}
-    in_pieces, least = last_json(program(lines)), last_json(program(lines, **cuda))
-    assert least < 0.9 * in_pieces
-    # A busy machine lets go of memory late.
-    memory = str(int(least / 0.88))
-    assert "DoesNotFit" in program(lines, MEMORY=memory).stderr
-    done = last_json(program(lines, MEMORY=memory, **cuda))
-    assert "memory is that of CUDA's allocator" in done["text"]
-    assert done["losses"] == sorted(done["losses"], reverse=True)
+    in_pieces, in_none = last_json(program(lines)), last_json(program(lines, TF_GPU_ALLOCATOR="cuda_malloc_async"))
+    assert in_none["least"] < 0.9 * in_pieces["least"]
+    assert "memory is that of CUDA's allocator" in in_none["text"]
+    # On a busy machine what was copied out, 1 MiB each, is let go of late.
+    assert in_none["peak"] <= in_none["least"] + 2**20
+    assert in_none["same"]

@@ -30,6 +30,26 @@ fn where_no_plan_leaves_a_margin_one_takes_it() {
     fail(3, &[&flags[..], &["--memory-ratio", &part]].concat(), "does not fit in 6.00 MiB");
 }
 
+/// Memory in no pieces takes less of a step where there is little of it: the same as who asks for that allocator is told.
+#[test]
+fn what_another_allocator_would_gain_is_told() {
+    let flags =
+        ["testdata/gpt_32_b4.meta", "--gpu-mem", "1MiB", "--memory-ratio", "1", "--device-profile", "soft"];
+    let flags = [&flags[..], &["--effort", "0.3"]].concat();
+    let seconds = |report: &Value, key: &str| report[key].as_f64();
+    let in_pieces = json(0, &flags);
+    let in_none = json(0, &[&flags[..], &["--allocator", "async"]].concat());
+    let gained = seconds(&in_pieces, "step_seconds_with_async").unwrap();
+    assert_eq!(Some(gained), seconds(&in_none, "step_seconds_after"));
+    assert!(gained < 0.9 * seconds(&in_pieces, "step_seconds_after").unwrap());
+    assert_eq!(seconds(&in_none, "step_seconds_with_async"), None);
+    let told = String::from_utf8(tune(&flags).stdout).unwrap();
+    assert!(told.contains(" ms with --allocator async\n"), "{told}");
+    // In 4 MiB it fits as it is.
+    let ample = [&flags[..2], &["4MiB"], &flags[3..]].concat();
+    assert_eq!(seconds(&json(0, &ample), "step_seconds_with_async"), None);
+}
+
 #[test]
 fn the_three_verdicts() {
     let fits = json(0, &[RESNET, "--gpu-mem", "16GiB"]);

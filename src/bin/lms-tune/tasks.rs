@@ -113,7 +113,7 @@ impl StepJob<'_> {
         let simulated = Simulated::new(analysis, budget)?;
         let outline = simulated.outline().with_context(|| name.to_string())?;
         let machine = simulated.machine(budget)?;
-        let is_searched_for = tuning.is_none() && given.is_none();
+        let is_searched_for = tuning.is_none() && given.is_none() && !args.budget.wants_least();
         let tuning = match (tuning, given) {
             (Some(tuning), _) => tuning,
             (None, Some(given)) => given.judge(&outline, &machine)?,

@@ -1,9 +1,10 @@
 //! What follows from how often loops run.
 //!
-//! A loop's counter is no more than its last iteration makes it; with it, what else is as long as that.
+//! A loop's counter is at most what its last iteration makes of it, and so is a place that follows from it.
 //!
-//! A loop may carry a tensor around and make it longer in each iteration. So gradients of a table are collected that each iteration looks rows up in: TensorFlow 1 appends the rows of each iteration to those
-//! before (`_AddBackpropIndexedSlicesAccumulator`), and no shape says how many there are in the end. If it is known how often the loop runs, that follows.
+//! A loop may carry a tensor around and make it longer in each iteration. So gradients of a table are collected that each iteration looks
+//! rows up in: TensorFlow 1 appends the rows of each iteration to those before (`_AddBackpropIndexedSlicesAccumulator`), and no shape says
+//! how many there are in the end. If it is known how often the loop runs, that follows.
 
 use super::{Bounds, Most, largest, values};
 use crate::graph::{NodeId, TensorId};
