@@ -87,11 +87,12 @@ def memory_row(args, folder, name):
     if memory < least:
         return [*cells, "none found"]
     cells.append(f"{memory / MIB:.2f}")
-    report, error = tool(args, "lms-rewrite", model, "-o", rewritten, "--gpu-mem", str(memory), *profile)
+    report, error = tool(args, "lms-tune", model, "-o", folder / "plan", "--gpu-mem", str(memory), *profile)
+    if not error:
+        _, error = tool(args, "lms-rewrite", model, "-o", rewritten, "--plan", folder / "plan")
     if error:
         return [*cells, error]
-    is_tight = any("counts on all of the memory" in note for note in report["notes"])
-    margin = "none, called tight" if is_tight else "by default"
+    margin = "called tight" if report["is_tight"] else "by default"
     if not is_given_back(args, rewritten, model, folder):
         raise SystemExit(f"{name}: what --strip gives back is not the original")
     after, ample = (trained(args, *each, flags, folder / each[0].name) for each in [(rewritten, memory), (model, AMPLE)])

@@ -136,7 +136,7 @@ def row(args, folder, name, flags):
     is_both = not name.startswith("keras")
     if is_both:
         export(flags, graph, "-o")
-    predicted, copied = {}, []
+    predicted, as_it_is = {}, {}
     for path in [model, graph][: 1 + is_both]:
         report, error = tool(args, "lms-tune", path, "--gpu-mem", "16GiB", "--device-profile", "soft")
         if error and path == model:
@@ -145,7 +145,7 @@ def row(args, folder, name, flags):
         if not error:
             predicted[path] = report["peak_before"]
         if path == model:
-            copied.append(report)
+            as_it_is = report
     fed = feeds(model)
     run = [model, *fed, *ONE_THREAD, "--exact-memory", "--steps", "2"]
     plain, error = tool(args, "lms-train", *run)
@@ -161,16 +161,14 @@ def row(args, folder, name, flags):
         least = " (least)"
         if error:
             return [name, *measured(predicted, model, graph, plain), error.split(": ", 2)[-1]]
-    copied.append(told)
     swapped, error = tool(args, "lms-train", *run, "--plan", folder / "plan")
     compared, other = tool(args, "lms-train", model, *fed, *ONE_THREAD, "--steps", str(args.steps), "--compare", "--plan", folder / "plan")
     if error or other:
         return [name, *measured(predicted, model, graph, plain), error or other]
     # What is fed and fetched is not predicted, and is the same with the plan and without.
-    moved = [
-        swapped["traffic"][f"bytes_{way}"] - plain["traffic"][f"bytes_{way}"] - added(*copied, f"copied_{way}_bytes")
-        for way in ["out", "in"]
-    ]
+    measured_bytes = [swapped["traffic"][way] - plain["traffic"][way] for way in ["bytes_out", "bytes_in"]]
+    predicted_bytes = [told[way] - as_it_is[way] for way in ["copied_out_bytes", "copied_in_bytes"]]
+    moved = [one - other for one, other in zip(measured_bytes, predicted_bytes, strict=True)]
     differing = len(compared["variables_differing"])
     return [
         name,
@@ -191,11 +189,6 @@ def first_peak(trained):
     """The most bytes on the first GPU."""
     gpus = trained.get("gpus")
     return gpus[0]["peak_bytes"] if gpus else trained["memory"]["peak_bytes"]
-
-
-def added(as_it_is, planned, way):
-    """What a plan adds, as predicted by the reports of both."""
-    return planned[way] - as_it_is[way]
 
 
 def measured(predicted, model, graph, plain):

@@ -11,8 +11,8 @@
 mod arrays;
 mod conditions;
 mod entries;
-mod growth;
 mod images;
+mod iterated;
 mod linear;
 mod lists;
 mod matrices;
@@ -29,7 +29,7 @@ use std::collections::{HashMap, HashSet};
 use arrays::Arrays;
 pub use conditions::decided_conditions;
 use entries::Entries;
-pub use growth::{Counter, Growth, Iterated};
+pub use iterated::{Counter, Growth, Iterated};
 use values::Values;
 
 use super::Shapes;
