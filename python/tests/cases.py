@@ -260,7 +260,7 @@ def functions(budget):
 
     step = tf_lms.function(step, gpu_memory=budget, memory_ratio=1.0, strict=True) if budget else tf.function(step)
     losses, batches = [], []
-    for number in range(4):
+    for number in range(8):
         x, y, _ = models.images(8, seed=number)
         x, y = tf.constant(x), tf.constant(y)
         soft.reset()

@@ -40,15 +40,17 @@ def test_what_is_copied_and_the_peak_are_as_planned(case):
     first = len(plain["batches"]) // 2
     for number, device in enumerate(lms["report"]["devices"]):
         before, after = (told["batches"][first][number] for told in (plain, lms))
-        # A number that counts steps, or a condition, may be where it was not.
-        assert abs(after["out"] - before["out"] - steps * device["swapout_bytes"]) <= 16 < device["swapout_bytes"]
+        assert after["out"] - before["out"] == steps * device["added_out_bytes"]
+        assert device["swapout_bytes"] > 0
         assert before["peak"] == pytest.approx(device["peak_before"], rel=0.05)
         if case == "replicas":
             # Their copies end when they may: one step may take a sixth more or less than the next.
             whole = [batch[number]["peak"] for batch in lms["batches"] if abs(batch[number]["out"] - after["out"]) <= 16]
             assert statistics.median(whole) == pytest.approx(device["peak_after"], rel=0.12) and len(whole) == 6
         else:
-            assert after["peak"] == pytest.approx(device["peak_after"], rel=0.05)
+            # On a busy machine a copy may end later in some steps.
+            whole = [batch[number]["peak"] for batch in lms["batches"] if batch[number]["out"] == after["out"]]
+            assert statistics.median_low(whole) == pytest.approx(device["peak_after"], rel=0.05)
 
 
 @pytest.mark.xdist_group("Keras 2 own")

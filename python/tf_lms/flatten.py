@@ -36,7 +36,7 @@ ASKS = ("Shape", "Size", "Rank")
 #: Sizes that a trace leaves open: of which argument, in which dimension, how large.
 Sizes = Mapping[tuple[int, int], int]
 
-#: What marks arguments that lie on the GPU when a function is called: whoever calls holds them until it is done.
+#: What says of an argument whether it is a tensor that lies on the GPU when a function is called: whoever calls holds it until it is done.
 ON_GPU = "_lms_argument"
 
 #: Of these no tensor is in a GPU's memory, whatever its device.
@@ -185,11 +185,10 @@ class _Handles:
         on_gpu = {name: found[number] for number, name in enumerate(outside) if number in found}
         for name, node in placeholders.items():
             if name not in on_gpu:
-                node.attr.pop(ON_GPU, None)
+                node.attr[ON_GPU].b = False
                 self.from_host.add(node.name)
                 continue
-            # Not true: Python calls the function, not a session, as that of a SavedModel's signature.
-            node.attr[ON_GPU].b = False
+            node.attr[ON_GPU].b = True
             node.device = on_gpu[name] if self.several else ""
             self.held_bytes[on_gpu[name]] += _size(outside[name].shape, outside[name].dtype)
 
@@ -206,6 +205,7 @@ class _Handles:
         node.attr["container"].s = b""
         node.attr["shared_name"].s = name.encode()
         node.attr["_output_shapes"].list.shape.add()
+        node.attr[ON_GPU].b = False
         device = self.devices[name]
         # With one GPU most variables are there, and no op of the step says so either.
         node.device = device if self.several or "CPU" in device else ""

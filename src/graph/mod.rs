@@ -39,7 +39,8 @@ use crate::dtype::DataType;
 use crate::format::Nodes;
 use crate::ops::{Attr, AttrLookup, Flow, GpuKernel, OpId, OpInfo, OpRegistry};
 
-/// The attribute of placeholders that stand for arguments of functions, in flat graphs alone.
+/// The attribute of what stands for an argument of a function, in flat graphs alone: whether it is a tensor that is on a GPU when the function
+/// is called.
 pub(crate) const ARGUMENT_ATTR: &str = "_lms_argument";
 
 /// A node: its place in the file.
@@ -265,16 +266,17 @@ impl<'a> Graph<'a> {
             && self.flow(to) == Some(Flow::Merge)
     }
 
-    /// Whether a placeholder stands for an argument of a function: what is given for it lies on the GPU before the step, and stays until it
-    /// is done, for who calls holds it.
+    /// Whether a placeholder stands for an argument of a function that is on a GPU: what is given for it lies there before the step, and stays
+    /// until it is done, for who calls holds it.
     pub fn is_argument(&self, node: NodeId) -> bool {
-        self.op(node).name() == "Placeholder" && self.attrs(node).raw(ARGUMENT_ATTR).is_some()
+        self.op(node).name() == "Placeholder"
+            && self.attrs(node).attr(ARGUMENT_ATTR) == Some(Attr::Bool(true))
     }
 
-    /// Whether such an argument is of a function that Python calls, as its attribute says. Its GPU's part begins behind the host's, and that of
-    /// a SavedModel's signature, which a session calls, before it.
-    pub fn is_given_by_python(&self, node: NodeId) -> bool {
-        self.is_argument(node) && self.attrs(node).attr(ARGUMENT_ATTR) == Some(Attr::Bool(false))
+    /// Whether an op stands for an argument of a function, be it a tensor or a variable.
+    pub fn is_of_function(&self, node: NodeId) -> bool {
+        matches!(self.op(node).name(), "Placeholder" | "VarHandleOp")
+            && self.attrs(node).raw(ARGUMENT_ATTR).is_some()
     }
 
     /// Whether an op is Keras's learning phase: what is fed there says whether the step trains.

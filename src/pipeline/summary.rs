@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Budget, Error, Fit, Simulated, branches_note, copied, loop_notes, uncounted_note};
 use crate::plan::{Analysis, Draft};
-use crate::simulate::{Machine, NoObserver, Outcome, Outline, Program, simulate};
+use crate::simulate::{GpuOutcome, Machine, NoObserver, Outcome, Outline, Program, simulate};
 use crate::size::Size;
 use crate::tune::{Description, Found, Judge, NO_STRATEGY, Tuning, Verdict, accuracy, peak_in_other_orders};
 
@@ -83,6 +83,11 @@ pub struct DeviceSummary {
     pub swapout_bytes: u64,
     /// What the plan brings back, each time counted.
     pub swapin_bytes: u64,
+    /// How much more a step copies from the GPU with the plan than without. A little more may go than what leaves: where a `Switch` is on the host
+    /// for the sake of a tensor that is there, the condition goes there too.
+    pub added_out_bytes: i64,
+    /// The same to the GPU.
+    pub added_in_bytes: i64,
 }
 
 impl Summary {
@@ -144,6 +149,10 @@ fn devices(
     let after = peaks_after(outline, machine, tuning, draft);
     let least = Judge::new(outline, machine).least_memory(&Draft::default());
     let gpus = outline.placement().gpus();
+    let added = |number: usize, copied: fn(&GpuOutcome) -> u64| {
+        let copied_by = |outcome: &Outcome| copied(&outcome.gpus[number]) as i64;
+        tuning.outcome().map_or(0, |outcome| copied_by(outcome) - copied_by(&tuning.before))
+    };
     let device = |number: usize| {
         let memory = budget.memory_bytes.get(number).or(budget.memory_bytes.last()).copied().unwrap_or(0);
         DeviceSummary {
@@ -157,6 +166,8 @@ fn devices(
             floor_bytes: tuning.floors[number].memory_bytes,
             swapout_bytes: moved[number].out_bytes,
             swapin_bytes: moved[number].in_bytes,
+            added_out_bytes: added(number, |gpu| gpu.out_bytes),
+            added_in_bytes: added(number, |gpu| gpu.in_bytes),
         }
     };
     (0..gpus.len()).map(device).collect()

@@ -187,7 +187,7 @@ mod tests {
             changed_variables: Default::default(),
             merged: Default::default(),
             rests: Vec::new(),
-            is_host_first: false,
+            parts: Default::default(),
         }
     }
 

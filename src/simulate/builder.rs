@@ -567,7 +567,7 @@ impl<'a> Builder<'a> {
         let beginning = &self.outline.beginning;
         let initial = if self.draft.initial_values.is_empty() { &beginning.shared } else { &beginning.own };
         Program {
-            is_host_first: self.outline.runs().is_host_first,
+            parts: self.outline.runs().parts.clone(),
             reads: rows(&self.reads),
             successors: rows(&self.edges),
             persistent: self.outline.persistent.clone(),

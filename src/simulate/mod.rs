@@ -28,6 +28,7 @@ mod memory;
 mod merged;
 mod outcome;
 mod outline;
+mod parts;
 mod persistent;
 mod pool;
 mod program;

@@ -10,6 +10,7 @@ use super::builder::Builder;
 use super::changed_variables::ChangedVariables;
 use super::initial::Initial;
 use super::merged::Merged;
+use super::parts::Parts;
 use crate::dtype::DataType;
 use crate::graph::{Graph, NodeId, Rows, TensorId};
 use crate::ops::{Fact, Flow};
@@ -209,8 +210,8 @@ pub struct Program {
     pub(super) merged: Merged,
     /// What stands for the rest of something, in the order of tensors.
     pub(super) rests: Vec<Rest>,
-    /// Whether the host's part of the graph begins before those of the GPUs.
-    pub(super) is_host_first: bool,
+    /// In which order the parts of the graph begin.
+    pub(super) parts: Parts,
 }
 
 impl Program {

@@ -8,6 +8,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap as HashMap;
 
 use super::outline::Outline;
+use super::parts::Parts;
 use super::pool::{CHUNK_BYTES, in_chunks};
 use super::program::{NONE, Op, Origin, Tensor};
 use crate::graph::{NodeId, TensorId};
@@ -22,8 +23,8 @@ pub(super) struct Runs {
     pub numbers: Vec<u32>,
     /// For each tensor that a loop keeps the numbers of the rest of it.
     pub rests: HashMap<TensorId, Range<u32>>,
-    /// Whether the host's part of the graph begins before those of the GPUs.
-    pub is_host_first: bool,
+    /// In which order the parts of the graph begin.
+    pub parts: Parts,
 }
 
 /// How many tensors stand for the rest of what a loop keeps, at most.
@@ -57,8 +58,7 @@ impl Runs {
             add_run(outline, node, Origin::Op(node), &mut ops, &mut tensors);
             add_rests(outline, node, &mut ops, &mut tensors, &mut rests);
         }
-        let is_host_first = outline.order.iter().any(|&node| graph.is_given_by_python(node));
-        Runs { ops, tensors, numbers, rests, is_host_first }
+        Runs { ops, tensors, numbers, rests, parts: Parts::of(outline) }
     }
 }
 

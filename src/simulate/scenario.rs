@@ -14,10 +14,8 @@ pub struct Scenario {
     pub copy_seed: Option<u64>,
     /// What decides in which order ops run that become ready together, where TensorFlow has none; none if they run as in the file.
     pub order_seed: Option<u64>,
-    /// Whether the host's part of the graph begins before the GPUs', so that what it gives may be on a GPU before anything else is. A session
-    /// begins with the GPUs' parts; a function of TensorFlow 2 with whatever comes first in a hash table, and what an input pipeline gives
-    /// comes by threads of its own.
-    pub host_first: bool,
+    /// Whether the parts of the graph begin in the other order in which they may (`Parts`).
+    pub parts_otherwise: bool,
     /// Where an initializer has left holes between the variables.
     pub holes: Holes,
     /// A GPU that does nothing as long as anything else can be done. What the others send it is in its memory by then.
@@ -62,7 +60,7 @@ impl Scenario {
         copy_slowness: 1.0,
         copy_seed: None,
         order_seed: None,
-        host_first: false,
+        parts_otherwise: false,
         holes: Holes::OfInitializer,
         stalled_gpu: None,
         threads: 1,
@@ -78,7 +76,7 @@ impl Scenario {
         Scenario {
             copy_seed: Some(seed),
             order_seed: Some(seed),
-            host_first: mixed(seed, u32::MAX, u32::MAX) & 1 == 1,
+            parts_otherwise: mixed(seed, u32::MAX, u32::MAX) & 1 == 1,
             holes: match seed % 3 {
                 0 => Holes::OfInitializer,
                 1 => Holes::None,

@@ -451,7 +451,7 @@ fn what_is_fed_may_come_first() {
             names.next().unwrap().to_string()
         };
         prop_assert_eq!(first(Scenario::PREDICTED), "v");
-        prop_assert_eq!(first(Scenario { host_first: true, ..Scenario::PREDICTED }), "x");
+        prop_assert_eq!(first(Scenario { parts_otherwise: true, ..Scenario::PREDICTED }), "x");
         let by_chance: Vec<String> = (0..20).map(|seed| first(Scenario::by_chance(seed, 1))).collect();
         prop_assert!(by_chance.contains(&"v".to_string()) && by_chance.contains(&"x".to_string()));
         Ok(())

@@ -171,6 +171,10 @@ struct Run<'a, O> {
     meetings: Vec<Meeting>,
     scheduled: VecDeque<Task>,
     inline: VecDeque<u32>,
+    /// The parts of the graph that have begun.
+    begun: Vec<Place>,
+    /// Copies that were sent to GPUs whose parts had not begun.
+    sent_early: Vec<u32>,
     /// What became ready together; empty but while an op tells those that wait for it.
     ready: Vec<u32>,
     /// The host's threads, if there are several; `scheduled` and `inline` are of the only one.
@@ -216,6 +220,8 @@ impl<'a, O: Observer> Run<'a, O> {
             meetings: program.ops.iter().map(|op| Meeting::at_first(op, machine)).collect(),
             scheduled: VecDeque::new(),
             inline: VecDeque::new(),
+            begun: Vec::new(),
+            sent_early: Vec::new(),
             ready: Vec::new(),
             threads: (scenario.threads > 1).then(|| Threads::new(usize::from(scenario.threads))),
             held_back: VecDeque::new(),
@@ -244,6 +250,12 @@ impl<'a, O: Observer> Run<'a, O> {
         }
     }
 
+    /// Whether the part of the graph that a copy is for has not begun.
+    fn begins_later(&self, copy: &Op) -> bool {
+        let is_for_gpu = copy.receiver != Place::Host && copy.receiver != copy.from;
+        self.machine.one_thread && is_for_gpu && !self.begun.contains(&copy.receiver)
+    }
+
     fn launch(&mut self, op: u32) -> Result<(), OutOfMemory> {
         self.observer.turns_to(op);
         let entry = &self.program.ops[op as usize];
@@ -252,6 +264,10 @@ impl<'a, O: Observer> Run<'a, O> {
             self.host_seconds += self.machine.host_op_seconds;
             self.observer.launch(op, start, self.host_seconds);
             return match std::mem::replace(&mut self.meetings[op as usize], Meeting::Sent) {
+                Meeting::Expected if self.begins_later(entry) => {
+                    self.sent_early.push(op);
+                    Ok(())
+                }
                 Meeting::Expected => self.start_copy(op),
                 Meeting::Neither | Meeting::Sent => Ok(()),
             };
@@ -426,7 +442,7 @@ impl<'a, O: Observer> Run<'a, O> {
 }
 
 impl Meeting {
-    /// GPUs receive from the start: theirs are among the first ops that run. So does a host with threads to spare.
+    /// What GPUs receive is among the first that they run, and so expected from their start; a host with threads to spare does as well.
     fn at_first(op: &Op, machine: &Machine) -> Meeting {
         match (op.is_copy, op.from, op.receiver) {
             (true, Place::Gpu(_), Place::Host) if machine.one_thread => Meeting::Neither,

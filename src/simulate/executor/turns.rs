@@ -7,6 +7,7 @@ use super::threads::Kernel;
 use super::{Meeting, Run};
 use crate::order::Place;
 use crate::simulate::outcome::{Observer, OutOfMemory};
+use crate::simulate::parts::Parts;
 
 /// What a thread of the host is to do.
 #[derive(Debug, Clone, Copy)]
@@ -19,15 +20,11 @@ pub(super) enum Task {
 }
 
 impl<O: Observer> Run<'_, O> {
-    /// Schedules what a step begins with. A session of TensorFlow starts the GPUs' parts of a graph before the host's; where Python calls
-    /// a function, they are in a hash table, and the host's was seen to come first.
+    /// Schedules what a step begins with.
     pub(super) fn begin(&mut self) {
-        let mut parts: Vec<Place> =
-            (0..self.gpus.len() as u16).map(Place::Gpu).chain([Place::Host]).collect();
-        if self.scenario.host_first != self.program.is_host_first {
-            parts.rotate_right(1);
-        }
-        let begins = parts.into_iter().map(Task::Begin);
+        let Parts { predicted, otherwise } = &self.program.parts;
+        let parts = if self.scenario.parts_otherwise { otherwise } else { predicted };
+        let begins = parts.iter().copied().map(Task::Begin);
         match &mut self.threads {
             Some(threads) => begins.zip(0..).for_each(|(begin, number)| threads.give(number, begin, 0.0)),
             None => self.scheduled = begins.collect(),
@@ -103,9 +100,7 @@ impl<O: Observer> Run<'_, O> {
         match task {
             Task::Launch(op) => self.launch(op),
             Task::Begin(part) => {
-                if part == Place::Host {
-                    self.expect_copies();
-                }
+                self.expect_copies(part)?;
                 let begins = self.begins_with(|from| from == part);
                 self.make_ready(&begins);
                 Ok(())
@@ -114,14 +109,21 @@ impl<O: Observer> Run<'_, O> {
         }
     }
 
-    /// Hands on what receives from a GPU, behind all else that the host begins with.
-    fn expect_copies(&mut self) {
-        for copy in (0..self.program.ops.len() as u32).rev() {
-            let op = &self.program.ops[copy as usize];
-            if Meeting::at_first(op, self.machine) == Meeting::Neither {
-                self.scheduled.push_front(Task::Receive(copy));
+    /// Expects what comes from other places: at once on a GPU, where that is among the first that runs, and on the host behind all else that
+    /// it begins with, to which that is handed on.
+    fn expect_copies(&mut self, part: Place) -> Result<(), OutOfMemory> {
+        self.begun.push(part);
+        if part == Place::Host {
+            for copy in (0..self.program.ops.len() as u32).rev() {
+                if Meeting::at_first(&self.program.ops[copy as usize], self.machine) == Meeting::Neither {
+                    self.scheduled.push_front(Task::Receive(copy));
+                }
             }
+            return Ok(());
         }
+        let ops = &self.program.ops;
+        let early = self.sent_early.extract_if(.., |copy| ops[*copy as usize].receiver == part);
+        early.collect::<Vec<u32>>().into_iter().try_for_each(|copy| self.start_copy(copy))
     }
 
     /// Puts ops that became ready together behind what the thread whose turn it is has in hand. Those that count as expensive it hands on to
