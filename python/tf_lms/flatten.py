@@ -36,8 +36,11 @@ ASKS = ("Shape", "Size", "Rank")
 #: Sizes that a trace leaves open: of which argument, in which dimension, how large.
 Sizes = Mapping[tuple[int, int], int]
 
-#: What says of an argument whether it is a tensor that lies on the GPU when a function is called: whoever calls holds it until it is done.
+#: What marks arguments that lie on the GPU when a function is called: whoever calls holds them until it is done.
 ON_GPU = "_lms_argument"
+
+#: What marks all arguments, variables too. The parts of a function begin in another order than those of a session.
+ARGUMENT = "_lms_function"
 
 #: Of these no tensor is in a GPU's memory, whatever its device.
 NEVER_ON_GPU = (tf.int32, tf.string, tf.resource, tf.variant)
@@ -184,8 +187,9 @@ class _Handles:
         found = arguments_on_gpu(list(outside.values()))
         on_gpu = {name: found[number] for number, name in enumerate(outside) if number in found}
         for name, node in placeholders.items():
+            node.attr[ARGUMENT].b = True
             if name not in on_gpu:
-                node.attr[ON_GPU].b = False
+                node.attr.pop(ON_GPU, None)
                 self.from_host.add(node.name)
                 continue
             node.attr[ON_GPU].b = True
@@ -205,7 +209,7 @@ class _Handles:
         node.attr["container"].s = b""
         node.attr["shared_name"].s = name.encode()
         node.attr["_output_shapes"].list.shape.add()
-        node.attr[ON_GPU].b = False
+        node.attr[ARGUMENT].b = True
         device = self.devices[name]
         # With one GPU most variables are there, and no op of the step says so either.
         node.device = device if self.several or "CPU" in device else ""

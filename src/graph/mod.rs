@@ -37,11 +37,13 @@ pub use sums::Sums;
 
 use crate::dtype::DataType;
 use crate::format::Nodes;
-use crate::ops::{Attr, AttrLookup, Flow, GpuKernel, OpId, OpInfo, OpRegistry};
+use crate::ops::{Flow, GpuKernel, OpId, OpInfo, OpRegistry};
 
-/// The attribute of what stands for an argument of a function, in flat graphs alone: whether it is a tensor that is on a GPU when the function
-/// is called.
+/// The attribute of placeholders that stand for arguments of functions which are on a GPU when these are called, in flat graphs alone.
 pub(crate) const ARGUMENT_ATTR: &str = "_lms_argument";
+
+/// The attribute of what stands for an argument of a function that Python calls, be it a tensor or a variable.
+const FUNCTION_ATTR: &str = "_lms_function";
 
 /// A node: its place in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -269,14 +271,14 @@ impl<'a> Graph<'a> {
     /// Whether a placeholder stands for an argument of a function that is on a GPU: what is given for it lies there before the step, and stays
     /// until it is done, for who calls holds it.
     pub fn is_argument(&self, node: NodeId) -> bool {
-        self.op(node).name() == "Placeholder"
-            && self.attrs(node).attr(ARGUMENT_ATTR) == Some(Attr::Bool(true))
+        self.op(node).name() == "Placeholder" && self.attrs(node).raw(ARGUMENT_ATTR).is_some()
     }
 
-    /// Whether an op stands for an argument of a function, be it a tensor or a variable.
+    /// Whether an op stands for an argument of a function that Python calls, be it a tensor or a variable. A signature of a SavedModel is no such
+    /// function: the parts of a step in it were seen to begin as those of a session.
     pub fn is_of_function(&self, node: NodeId) -> bool {
         matches!(self.op(node).name(), "Placeholder" | "VarHandleOp")
-            && self.attrs(node).raw(ARGUMENT_ATTR).is_some()
+            && self.attrs(node).raw(FUNCTION_ATTR).is_some()
     }
 
     /// Whether an op is Keras's learning phase: what is fed there says whether the step trains.

@@ -304,7 +304,7 @@ mod tests {
             on_host(node("reads", "AddV2", "for_host for_both", &float)),
             node("reads_too", "Relu", "for_both", &float),
             node("argument", "Placeholder", "", &fed)
-                .replace(" }\n", " attr { key: '_lms_argument' value { b: true } } }\n"),
+                .replace(" }\n", " attr { key: '_lms_argument' value { b: false } } }\n"),
             on_host(node("reads_argument", "Relu", "argument", &float)),
         ];
         let names = ["of_fed", "of_host", "of_second", "named", "values", "for_host", "for_both", "argument"];

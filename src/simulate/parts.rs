@@ -1,8 +1,8 @@
 //! In which order TensorFlow begins with the parts of a graph that it runs in several places.
 //!
 //! A session begins with that of the first op in the file, goes on with that of the first which is elsewhere, and so on (`Partition`, and two
-//! hash tables that each turn the order round). What is fed comes behind all others there (`SubgraphRewriter`). A function is passed through
-//! one such table, so the part of its first op comes last; arguments are ops of it.
+//! hash tables that each turn the order round). What is fed comes behind all others there (`SubgraphRewriter`). A function that Python calls is
+//! passed through one such table, so the part of its first op comes last; arguments are ops of it.
 
 use rustc_hash::FxHashMap as HashMap;
 
@@ -62,7 +62,7 @@ mod tests {
     /// the host, if it is no argument that is on a GPU.
     fn parts_of(devices: &[&str], fed: &str) -> [Vec<String>; 2] {
         let places = devices.iter().map(|device| (format!("/device:{device}"), "RandomUniform", ""));
-        let fed_device = if fed.contains("true") { "GPU:0" } else { "CPU:0" };
+        let fed_device = if fed.contains("_lms_argument") { "GPU:0" } else { "CPU:0" };
         let fed = (format!("/device:{fed_device}"), "Placeholder", fed);
         let nodes = std::iter::once(fed).chain(places).enumerate().map(|(number, (device, op, more))| {
             let input = if op == "Placeholder" { "" } else { "input: 'shape'" };
@@ -96,7 +96,7 @@ mod tests {
     /// As two software GPUs showed, on which random numbers were made in each of these orders.
     #[test]
     fn a_session_begins_with_the_part_of_the_first_op_and_a_function_with_that_of_the_last() {
-        let argument = "attr { key: '_lms_argument' value { b: false } }";
+        let argument = "attr { key: '_lms_function' value { b: true } }";
         for devices in [["CPU:0", "GPU:0", "GPU:1"], ["GPU:0", "CPU:0", "GPU:1"], ["GPU:1", "GPU:0", "CPU:0"]]
         {
             assert_eq!(parts_of(&devices, "")[0], devices);
@@ -112,7 +112,8 @@ mod tests {
     fn the_part_of_the_host_may_come_first_and_in_a_session_last() {
         assert_eq!(parts_of(&["GPU:0", "CPU:0"], "")[1], ["CPU:0", "GPU:0"]);
         assert_eq!(parts_of(&["CPU:0", "GPU:0"], "")[1], ["GPU:0", "CPU:0"]);
-        let argument = "attr { key: '_lms_argument' value { b: true } }";
-        assert_eq!(parts_of(&["GPU:0", "CPU:0"], argument), [["CPU:0", "GPU:0"]; 2]);
+        let [on_gpu, argument] = ["_lms_argument", "_lms_function"]
+            .map(|key| format!("attr {{ key: '{key}' value {{ b: true }} }}"));
+        assert_eq!(parts_of(&["GPU:0", "CPU:0"], &(argument + &on_gpu)), [["CPU:0", "GPU:0"]; 2]);
     }
 }
