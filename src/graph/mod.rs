@@ -43,7 +43,7 @@ use crate::ops::{Flow, GpuKernel, OpId, OpInfo, OpRegistry};
 pub(crate) const ARGUMENT_ATTR: &str = "_lms_argument";
 
 /// The attribute of what stands for an argument of a function that Python calls, be it a tensor or a variable.
-const FUNCTION_ATTR: &str = "_lms_function";
+const PYTHON_ATTR: &str = "_lms_function";
 
 /// A node: its place in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -276,9 +276,9 @@ impl<'a> Graph<'a> {
 
     /// Whether an op stands for an argument of a function that Python calls, be it a tensor or a variable. A signature of a SavedModel is no such
     /// function: the parts of a step in it were seen to begin as those of a session.
-    pub fn is_of_function(&self, node: NodeId) -> bool {
+    pub fn is_given_by_python(&self, node: NodeId) -> bool {
         matches!(self.op(node).name(), "Placeholder" | "VarHandleOp")
-            && self.attrs(node).raw(FUNCTION_ATTR).is_some()
+            && self.attrs(node).raw(PYTHON_ATTR).is_some()
     }
 
     /// Whether an op is Keras's learning phase: what is fed there says whether the step trains.

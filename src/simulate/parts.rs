@@ -25,7 +25,7 @@ impl Parts {
     /// Those of a step.
     pub fn of(outline: &Outline) -> Parts {
         let graph = outline.analysis.graph;
-        let is_function = outline.order.iter().any(|&node| graph.is_of_function(node));
+        let is_function = outline.order.iter().any(|&node| graph.is_given_by_python(node));
         let is_listed = |node: NodeId| is_function || !graph.op(node).facts().has(Fact::Fed);
         let mut first: HashMap<Place, NodeId> = HashMap::default();
         for &node in outline.order.iter().filter(|&&node| is_listed(node)) {
