@@ -509,6 +509,26 @@ def case_types(gpu):
             assert gpu.counters().peak_bytes <= MIB + 2 * 256
 
 
+def case_sizes(gpu):
+    """What a batch norm reserves has the size that CUDA's kernels give it, and its gradient is that of the CPU."""
+
+    def run(device):
+        with tf.Graph().as_default(), tf.device(device):
+            images = tf1.placeholder(tf.float32, [2, 4, 4, 3])
+            scale = tf.ones([3])
+            norm = tf.raw_ops.FusedBatchNormV3(x=images, scale=scale, offset=scale, mean=scale, variance=scale)
+            reserved = dict(zip(("reserve_space_1", "reserve_space_2", "reserve_space_3"), norm[3:]))
+            gradient = tf.raw_ops.FusedBatchNormGradV3(y_backprop=norm.y * images, x=images, scale=scale, **reserved)
+            fetched = [*norm[:3], *gradient[:3]], [norm[5], *gradient[3:]]
+            with tf1.Session(config=config()) as session:
+                return session.run(fetched, {images: np.random.default_rng(0).standard_normal([2, 4, 4, 3])})
+
+    numbers, reserved = run(GPU)
+    for got, expected in zip(numbers, run(CPU)[0], strict=True):
+        np.testing.assert_array_equal(got, expected)
+    assert [one.shape for one in reserved] == [(), (0,), (0,)], reserved
+
+
 def case_errors(gpu):
     """A kernel's error is TensorFlow's error, and the session goes on."""
     with tf.Graph().as_default(), tf.device(GPU):

@@ -62,6 +62,7 @@ cases! {
     loops_and_branches: "loops", [];
     random_numbers: "random", [];
     types_and_shared_memory: "types", [EXACT];
+    outputs_have_the_sizes_of_cuda: "sizes", [("TF_ENABLE_ONEDNN_OPTS", "1")];
     errors_of_kernels: "errors", [];
     nothing_is_left_behind: "steady", [EXACT];
     another_device_type: "trains", [("SOFTGPU_DEVICE_TYPE", "SOFTGPU")];

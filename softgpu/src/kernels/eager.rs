@@ -3,7 +3,7 @@
 use super::forward;
 use super::layout::{self, Layout};
 use super::tensor::{Handle, Tensor};
-use super::{Name, compute, enter, guarded, node_def, set};
+use super::{Name, compute, enter, guarded, node_def, set, sizes};
 use crate::abi::Ptr;
 use crate::capi::api;
 use crate::device::{self, Device};
@@ -85,6 +85,7 @@ pub unsafe extern "C" fn run(kernel: Ptr, context: Ptr) {
             // SAFETY: the handle is valid; the tensor is ours.
             let result = unsafe { Tensor::own((api().resolve)(result.as_ptr(), status.as_ptr())) };
             status.check()?;
+            let result = sizes::as_on_cuda(&kernel.name.op, index, result).map_err(set(status))?;
             let result_span = result.span();
             let shared = !result_span.is_empty()
                 && spans.iter().any(|i| i.start <= result_span.start && result_span.end <= i.end);

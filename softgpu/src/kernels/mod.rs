@@ -3,7 +3,7 @@
 //! - `register` reads the table and says which kind each kernel is.
 //! - `eager` runs an op through the eager C API. The CPU kernel reads device memory directly; its scratch stays on the
 //!   host and its result is copied into device memory. `layout` turns channels-first ops, which the CPU does not
-//!   have, into channels-last ones on the way.
+//!   have, into channels-last ones on the way, and `sizes` gives outputs the size that they have on a real GPU.
 //! - `native` runs the CPU's `OpKernel` on the device's own context: for variables and other state.
 
 mod eager;
@@ -11,6 +11,7 @@ mod forward;
 mod layout;
 mod native;
 mod register;
+mod sizes;
 mod tensor;
 mod transpose;
 
