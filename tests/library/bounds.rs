@@ -97,6 +97,17 @@ fn cases() -> Vec<Case> {
         ("tiled", "Tile", &["float", "three"], with(&[index("Tmultiples")]), 36),
         ("flat", "Reshape", &["rows", "flat_shape"], with(&[index("Tshape")]), 48),
         ("pairs", "Reshape", &["rows", "pairs_shape"], with(&[index("Tshape")]), 48),
+        // Of as many as there are in a dimension that the data decide, and the rest in another one.
+        (
+            "long_shape",
+            "ConcatV2",
+            &["shape", "flat_shape", "zero"],
+            vec![("T", attr_type(INT32)), ("N", Value::I(2)), index("Tidx")],
+            2,
+        ),
+        ("long", "Reshape", &["rows", "long_shape"], with(&[index("Tshape")]), 48),
+        ("long_turned", "Transpose", &["long", "swap"], with(&[index("Tperm")]), 48),
+        ("long_negative", "Neg", &["long_turned"], of_floats(), 48),
         ("deeper", "ExpandDims", &["rows", "one"], with(&[index("Tdim")]), 48),
         ("batches", "BatchMatMulV2", &["deeper", "weights_3d"], of_floats(), 36),
         ("flatter", "Squeeze", &["deeper"], with(&[("squeeze_dims", Value::List(squeezed))]), 48),
@@ -370,6 +381,7 @@ fn nodes() -> Nodes {
         .declares("tos", &[1]);
     nodes.declares("missing", &[]).declares("behind", &[2]).declares("room", &[2, 2]);
     nodes.declares("wide_shape", &[2]).declares("wide_pairs", &[2]).declares("row_shape", &[2]);
+    nodes.declares("long_shape", &[2]);
     nodes
 }
 

@@ -10,6 +10,7 @@
 
 mod arrays;
 mod conditions;
+mod counts;
 mod entries;
 mod images;
 mod iterated;
@@ -28,6 +29,7 @@ use std::collections::{HashMap, HashSet};
 
 use arrays::Arrays;
 pub use conditions::decided_conditions;
+pub(super) use counts::Elements;
 use entries::Entries;
 pub use iterated::{Counter, Growth, Iterated};
 use values::Values;
@@ -59,12 +61,15 @@ pub fn largest_value(graph: &Graph, shapes: &Shapes, tensor: TensorId) -> Option
     Some(LargestValue { at_most, is_exact, is_size })
 }
 
-/// For each tensor that has no shape in full and that is bounded, dimensions that it does not exceed.
+/// For each tensor that has no shape in full and that is bounded, how many elements it does not exceed.
+///
+/// None of the dimensions that are found is exceeded, but their product may be far more than can be: of what is only put in another order, or
+/// in other dimensions, there is no more than before.
 pub(super) fn upper_bounds(
     graph: &Graph,
     shapes: &Shapes,
     iterated: &Iterated,
-) -> HashMap<TensorId, Box<[i64]>> {
+) -> HashMap<TensorId, Elements> {
     let liveness = conditions::living(graph, &decided_conditions(graph, shapes));
     let mut bounds = Bounds { liveness, ..Bounds::new(graph, shapes) };
     bounds.find_all();
@@ -79,7 +84,7 @@ pub(super) fn upper_bounds(
         iterated.counters.iter().for_each(|counter| bounds.values.count(counter));
         bounds.find_all();
     }
-    bounds.found
+    counts::of_all(&bounds)
 }
 
 fn is_full(shape: Option<&[i64]>) -> bool {
