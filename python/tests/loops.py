@@ -233,7 +233,34 @@ def ahead():
     return {"taken": taken, "verdict": small.verdict, "is_tight": small.is_tight, "text": str(small)}
 
 
-STEPS = (carried, short, branches, stacked, written, dropped, given, parts, ahead)
+def attended():
+    """Of a loop's gradient, what reads no large element could run ahead of what does."""
+    into_keys, into_query, to_score = weight(64, 64), weight(64, 64, seed=1), weight(64, seed=2)
+    x = on_host(32, 64, 64)
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            keys, query = x @ into_keys, tf.reduce_mean(x, 1)
+            loss = tf.constant(0.0)
+            for _ in tf.range(16):
+                scores = tf.reduce_sum(to_score * tf.tanh(keys + query[:, None]), -1)
+                loss -= tf.reduce_mean(tf.nn.log_softmax(scores))
+                query = tf.tanh(query @ into_query)
+        weights = [into_keys, into_query, to_score]
+        for one, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
+            one.assign_sub(0.1 * gradient)
+        return loss
+
+    initial = [one.numpy() for one in (into_keys, into_query, to_score)]
+    plain = measured(tf.function(step), x)
+    for one, value in zip((into_keys, into_query, to_score), initial, strict=True):
+        one.assign(value)
+    small = tf_lms.function(step, gpu_memory=int(0.6 * plain["peak"]), strict=True)
+    lms = measured(small, x)
+    return {"plain": plain, "lms": lms, "is_tight": small.report.is_tight, "after": small.report.peak_after, **told(small)}
+
+
+STEPS = (carried, short, branches, stacked, written, dropped, given, parts, ahead, attended)
 
 if __name__ == "__main__":
     print(json.dumps({step.__name__: step for step in STEPS}[sys.argv[1]]()))

@@ -83,6 +83,15 @@ def test_what_does_not_wait_for_the_loop_is_told_of():
     assert ahead["verdict"] != "fits" or ahead["is_tight"]
 
 
+def test_what_reads_no_element_from_the_host_waits_for_what_does():
+    """Ten iterations ahead of the others it took more than the memory that the plan was for, which was called certain."""
+    attended = last_json(run_program("loops.py", "attended"))
+    taken = attended["lms"]["peak"]
+    assert attended["verdict"] == "fits_with_swapping" and not attended["is_tight"]
+    assert 0.8 * attended["after"] < taken < 1.02 * attended["after"]
+    assert attended["lms"]["losses"] == attended["plain"]["losses"]
+
+
 def test_how_often_a_loop_runs_is_given_where_only_the_data_know(program):
     """As of a library's: the exponential of a matrix squares it as often as its norm says."""
     done = program(

@@ -17,15 +17,14 @@ use crate::ops::{Attr, AttrLookup, Fact, Flow};
 use crate::order::{Place, Placement};
 use crate::plan::Analysis;
 
-use super::accumulations::iterations_at_once;
+use super::ahead::Ahead;
 use super::balance::{Balance, Later};
-use super::carried::Carried;
 use super::choices::{Branch, Choices, Share};
 use super::exchanges::{Exchanges, Replacing};
 use super::holders::{Iteration, is_list, keeps, op_of, readers_of_buffer, roots};
 use super::iterations::{Frames, LoopTimes, UnknownIterations};
 use super::pool::{CHUNK_BYTES, in_chunks};
-use super::program::{Buffer, buffer};
+use super::program::buffer;
 
 /// What is known of a graph's loops.
 #[derive(Debug, Clone, Default)]
@@ -107,15 +106,6 @@ fn exits(analysis: &Analysis, runs: impl Fn(NodeId) -> bool) -> HashMap<FrameId,
         exits.entry(flow.frame(node)).or_insert(node);
     }
     exits
-}
-
-/// What an op makes that may run ahead of its loop.
-struct Ahead {
-    made: TensorId,
-    /// How often it may be there at a time.
-    times: u64,
-    /// What that takes.
-    all_bytes: u64,
 }
 
 /// What is there of a tensor.
@@ -366,21 +356,17 @@ impl Loops {
         }
     }
 
-    /// The same where iterations overlap as far as they may.
+    /// The same where what may run ahead of its loop does.
     ///
-    /// What reads nothing of a loop but counters and elements of lists can run as many iterations ahead as TensorFlow begins at once, and what
-    /// it makes is there until the loop has come so far: copies of a variable too, of which rows change in the step, and random numbers.
     /// Where a loop adds more to lists than that, and takes nothing off, it is gone when what is added is all there.
-    /// Whether it does is a matter of time: of how soon the host begins iterations, and of how long a GPU is at one.
-    pub fn with_iterations_ahead(
+    pub fn with_iterations_ahead<'a>(
         &self,
         analysis: &Analysis,
         placement: &Placement,
-        carried: &Carried,
+        ahead: impl Iterator<Item = &'a Ahead>,
         runs: impl Fn(NodeId) -> bool,
-        buffer: impl Fn(NodeId, TensorId) -> Buffer,
     ) -> Loops {
-        let Analysis { graph, flow, sizes, .. } = analysis;
+        let Analysis { graph, flow, .. } = analysis;
         let mut loops = self.clone();
         let takes = |node: &NodeId| {
             let facts = graph.op(*node).facts();
@@ -395,48 +381,25 @@ impl Loops {
             *added = added.saturating_add(self.bytes(tensor, once));
         }
         let exits = exits(analysis, &runs);
-        let at_once = iterations_at_once(analysis);
-        let mut ahead: BTreeMap<FrameId, Vec<Ahead>> = BTreeMap::new();
-        for node in graph.node_ids().filter(|&node| runs(node) && flow.frame(node) != FrameId::TOP) {
-            // What comes from the host waits for its copy.
-            let is_brought = |&input: &TensorId| {
-                graph.op(graph.producer(input)).facts().has(Fact::GivesElement)
-                    && placement.output(input) == Place::Host
-            };
-            if placement.op(node) == Place::Host
-                || graph.flow(node).is_some()
-                || carried.waits(node)
-                || graph.data_inputs(node).iter().any(is_brought)
-            {
-                continue;
-            }
-            let frame = flow.frame(node);
-            let Some(times) = self.times_at_once(node, at_once.get(&frame)) else { continue };
-            for made in graph.outputs(node) {
-                let bytes = in_chunks(analysis.sizes.bytes(made).unwrap_or(0));
-                let stays = placement.output(made) != Place::Host
-                    && buffer(node, made).may_be_own()
-                    && !self.kept.contains_key(&made)
-                    && bytes > 0
-                    && readers_of_buffer(graph, sizes, made).iter().any(|&reader| carried.waits(reader));
-                if stays {
-                    let all_bytes = bytes.saturating_mul(times);
-                    ahead.entry(frame).or_default().push(Ahead { made, times, all_bytes });
-                }
-            }
-        }
-        for (frame, tensors) in ahead {
+        let mut of_frames: BTreeMap<FrameId, Vec<&Ahead>> = BTreeMap::new();
+        ahead.for_each(|one| of_frames.entry(one.frame).or_default().push(one));
+        for (frame, ahead) in of_frames {
             let Some(&exit) = exits.get(&frame) else { continue };
-            let bytes = tensors.iter().map(|tensor| tensor.all_bytes).fold(0, u64::saturating_add);
+            let bytes = ahead.iter().map(|one| one.all_bytes).fold(0, u64::saturating_add);
             if !taking.contains(&frame) && bytes <= added.get(&frame).copied().unwrap_or(0) {
                 continue;
             }
-            for Ahead { made, times, .. } in tensors {
-                loops.kept.insert(made, Kept::times(times));
-                note(&mut loops.rest_taken, exit, made);
+            for one in ahead {
+                loops.kept.insert(one.made, Kept::times(one.times));
+                note(&mut loops.rest_taken, exit, one.made);
             }
         }
         loops
+    }
+
+    /// Whether loops keep a tensor.
+    pub fn keeps(&self, tensor: TensorId) -> bool {
+        self.kept.contains_key(&tensor)
     }
 
     /// Has what branches keep count in as many iterations as their sides may be taken.

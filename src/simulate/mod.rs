@@ -4,6 +4,7 @@
 //! TensorFlow's executor would. Memory and time come from one run: when memory is free depends on when copies are done.
 
 mod accumulations;
+mod ahead;
 mod balance;
 mod buffers;
 mod builder;
@@ -39,6 +40,7 @@ mod unknown_sizes;
 mod wiring;
 
 pub use accumulations::Accumulation;
+pub use ahead::Ahead;
 pub use buffers::{BufferTracker, Made, Outputs, Sharing};
 pub use by_levels::{LevelModel, LevelPeak, peak_by_levels, usable_bytes};
 pub use carried::Carried;

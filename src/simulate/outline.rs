@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use super::accumulations::{Accumulation, OnHost, Pace, accumulations};
+use super::ahead::{Ahead, ahead, order_pairs};
 use super::carried::Carried;
 use super::cases::{Case, largest_made, only_input};
 use super::changed_variables::ChangedVariables;
@@ -346,13 +347,24 @@ impl<'a> Outline<'a> {
         self.case.chosen()
     }
 
-    /// The same where iterations of loops overlap as far as they may.
-    pub fn with_iterations_ahead(&self) -> Outline<'a> {
+    /// What may run iterations ahead of its loop.
+    pub fn ahead(&self) -> Vec<Ahead> {
         let runs = |node: NodeId| self.number(node).is_some();
         let buffer = |node: NodeId, made: TensorId| self.buffer(node, made);
+        match self.has_loops() {
+            true => ahead(self.analysis, &self.placement, (&self.loops, self.carried()), runs, buffer),
+            false => Vec::new(),
+        }
+    }
+
+    /// The same where iterations of loops overlap as far as they may with a plan.
+    pub fn with_iterations_ahead(&self, draft: &Draft) -> Outline<'a> {
+        let runs = |node: NodeId| self.number(node).is_some();
+        let orders = order_pairs(draft);
+        let all = self.ahead();
+        let free = all.iter().filter(|one| !one.is_paced(&orders));
         let mut ahead = self.alone(&self.host_ops, &self.case);
-        ahead.loops =
-            self.loops.with_iterations_ahead(self.analysis, &self.placement, self.carried(), runs, buffer);
+        ahead.loops = self.loops.with_iterations_ahead(self.analysis, &self.placement, free, runs);
         ahead
     }
 

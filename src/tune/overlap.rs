@@ -27,7 +27,7 @@ pub fn most_in_overlap(outline: &Outline, machine: &Machine, draft: &Draft, part
         outcome.gpus.into_iter().map(|gpu| gpu.peak_bytes)
     };
     let part = if has_stacks(outline) { part.max(STACKS_PART) } else { part };
-    let ahead = outline.with_host_ops(&draft.host_ops).with_iterations_ahead();
+    let ahead = outline.with_host_ops(&draft.host_ops).with_iterations_ahead(draft);
     let predicted = peaks(outline).map(|peak| (peak as f64 * (1.0 + part)) as u64);
     predicted.zip(peaks(&ahead)).map(|(predicted, ahead)| predicted.max(ahead)).collect()
 }

@@ -8,9 +8,12 @@
 //!   With stacks of TensorFlow 1 the loop does so by itself.
 //! - The loop leads what an element is taken by into the next iteration only when an op has been launched for which this one was taken: the
 //!   first that cannot run iterations ahead itself ([`Carried`]), as an op that asks for the element's shape can.
+//! - Where elements come from the host, ops that read none of them still run ahead ([`Ahead`]), and what they make waits for those that do. So
+//!   the loop leads what it is made of into the next iteration only when its readers have been launched.
 //!
 //! Where iterations do not wait for one another at all ([`FreeLoop`]), the next one waits for all that this one ends with.
 //!
+//! [`Ahead`]: crate::simulate::Ahead
 //! [`FreeLoop`]: crate::simulate::FreeLoop
 
 use std::collections::{BTreeSet, VecDeque};
@@ -34,6 +37,9 @@ pub(in crate::tune::planned) fn paces(course: &Course, holds: &Holds) -> Vec<Nod
     for accumulator in outline.accumulators_among(outline.host_ops()) {
         found.extend(accumulator.added.iter().filter_map(|&tensor| paces.of_added(&accumulator, tensor)));
         found.extend(accumulator.taken.iter().filter_map(|&tensor| paces.of_taken(tensor)));
+    }
+    if !found.is_empty() {
+        found.extend(paces.of_what_runs_ahead());
     }
     for of_loop in outline.free_loops() {
         // For a part of them alone nothing is known to be better.
@@ -88,6 +94,18 @@ impl Paces<'_> {
             }
         }
         first.map(|(_, node)| (node, next))
+    }
+
+    /// The next iteration waits for the readers of what else would be made many times over, where that comes to something.
+    fn of_what_runs_ahead(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
+        let ahead = self.course.outline.ahead().into_iter();
+        let large = ahead.filter(|one| one.all_bytes > self.course.small_bytes);
+        large.flat_map(|one| {
+            let next = one.next.filter(|&next| one.readers.iter().all(|&reader| self.may_wait(next, reader)));
+            next.into_iter()
+                .flat_map(|next| one.readers.iter().map(move |&reader| (reader, next)))
+                .collect::<Vec<_>>()
+        })
     }
 
     /// Whether an op of a loop may wait for another one of the same iteration.
