@@ -67,7 +67,8 @@ fn swapping_stacks(outline: &Outline, machine: &Machine, tuning: &Tuning) -> Opt
 
 /// What a step takes if iterations are side by side of the loops in which nothing keeps them from it.
 fn side_by_side(outline: &Outline, machine: &Machine, draft: &Draft) -> Option<String> {
-    let outline = &outline.with_host_ops(&draft.host_ops);
+    // What it takes to look at a graph anew is only worth while where there are loops.
+    let outline = &outline.has_loops().then(|| outline.with_host_ops(&draft.host_ops))?;
     let program = Program::side_by_side(outline, draft)?;
     let unlimited = machine.with_memory(Vec::new());
     let most = simulate(&program, &unlimited, &mut NoObserver).unwrap_or_default().peak_bytes();

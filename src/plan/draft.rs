@@ -2,7 +2,7 @@
 
 use std::hash::{Hash as _, Hasher as _};
 
-use rustc_hash::FxHasher;
+use rustc_hash::{FxHashSet, FxHasher};
 
 use super::{
     Analysis, InitialValue, Order, OrderReason, Plan, Recomputation, RecomputationInput, RecomputationOutput,
@@ -86,6 +86,11 @@ impl Draft {
             && self.recomputations.is_empty()
             && self.initial_values.is_empty()
             && self.host_ops.is_empty()
+    }
+
+    /// The ops that must run one after the other, to be asked for.
+    pub fn ordered_pairs(&self) -> FxHashSet<(NodeId, NodeId)> {
+        self.orders.iter().map(|order| (order.before, order.after)).collect()
     }
 
     /// What tells one plan from another: two that differ have the same one only by a chance of one in 2^64.

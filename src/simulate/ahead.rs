@@ -17,7 +17,7 @@ use super::program::Buffer;
 use crate::graph::{FrameId, NodeId, TensorId};
 use crate::ops::Fact;
 use crate::order::{Place, Placement};
-use crate::plan::{Analysis, Draft};
+use crate::plan::Analysis;
 
 /// What an op makes that may run ahead of its loop.
 #[derive(Debug, Clone)]
@@ -41,11 +41,6 @@ impl Ahead {
     pub(super) fn is_paced(&self, orders: &HashSet<(NodeId, NodeId)>) -> bool {
         self.next.is_some_and(|next| self.readers.iter().all(|&reader| orders.contains(&(reader, next))))
     }
-}
-
-/// The edges of a plan, as what is before and what is behind.
-pub(super) fn order_pairs(draft: &Draft) -> HashSet<(NodeId, NodeId)> {
-    draft.orders.iter().map(|order| (order.before, order.after)).collect()
 }
 
 /// All that may run ahead in a step.

@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use super::accumulations::iterations_at_once;
-use super::ahead::order_pairs;
 use super::carried::Carried;
 use super::loops::Loops;
 use super::program::Buffer;
@@ -102,7 +101,7 @@ pub(super) fn times_at_once(free_loops: &[FreeLoop], draft: &Draft) -> HashMap<T
     if free_loops.is_empty() {
         return times;
     }
-    let orders = order_pairs(draft);
+    let orders = draft.ordered_pairs();
     for of_loop in free_loops {
         let is_paced = of_loop.is_paced(&orders);
         for &(tensor, waits_for_ends) in &of_loop.tensors {

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use super::accumulations::{Accumulation, OnHost, Pace, accumulations};
-use super::ahead::{Ahead, ahead, order_pairs};
+use super::ahead::{Ahead, ahead};
 use super::carried::Carried;
 use super::cases::{Case, largest_made, only_input};
 use super::changed_variables::ChangedVariables;
@@ -360,7 +360,7 @@ impl<'a> Outline<'a> {
     /// The same where iterations of loops overlap as far as they may with a plan.
     pub fn with_iterations_ahead(&self, draft: &Draft) -> Outline<'a> {
         let runs = |node: NodeId| self.number(node).is_some();
-        let orders = order_pairs(draft);
+        let orders = draft.ordered_pairs();
         let all = self.ahead();
         let free = all.iter().filter(|one| !one.is_paced(&orders));
         let mut ahead = self.alone(&self.host_ops, &self.case);

@@ -13,7 +13,6 @@
 //!
 //! Where iterations do not wait for one another at all ([`FreeLoop`]), the next one waits for all that this one ends with.
 //!
-//! [`Ahead`]: crate::simulate::Ahead
 //! [`FreeLoop`]: crate::simulate::FreeLoop
 
 use std::collections::{BTreeSet, VecDeque};
@@ -23,7 +22,7 @@ use crate::graph::{Graph, NodeId, TensorId};
 use crate::ops::Flow;
 use crate::order::Place;
 use crate::plan::{Accumulator, Analysis, NodeOrder, OrderReason};
-use crate::simulate::Carried;
+use crate::simulate::{Ahead, Carried};
 use crate::tune::planned::timeline::{Course, Position};
 
 /// How many ops are looked at in search of one that cannot run ahead.
@@ -97,15 +96,15 @@ impl Paces<'_> {
     }
 
     /// The next iteration waits for the readers of what else would be made many times over, where that comes to something.
-    fn of_what_runs_ahead(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
-        let ahead = self.course.outline.ahead().into_iter();
-        let large = ahead.filter(|one| one.all_bytes > self.course.small_bytes);
-        large.flat_map(|one| {
-            let next = one.next.filter(|&next| one.readers.iter().all(|&reader| self.may_wait(next, reader)));
-            next.into_iter()
-                .flat_map(|next| one.readers.iter().map(move |&reader| (reader, next)))
-                .collect::<Vec<_>>()
-        })
+    fn of_what_runs_ahead(&self) -> Vec<(NodeId, NodeId)> {
+        let mut found = Vec::new();
+        let ahead = self.course.outline.ahead();
+        for Ahead { readers, next, .. } in ahead.iter().filter(|one| one.all_bytes > self.course.small_bytes)
+        {
+            let next = next.filter(|&next| readers.iter().all(|&reader| self.may_wait(next, reader)));
+            found.extend(next.into_iter().flat_map(|next| readers.iter().map(move |&reader| (reader, next))));
+        }
+        found
     }
 
     /// Whether an op of a loop may wait for another one of the same iteration.
