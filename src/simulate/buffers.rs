@@ -45,6 +45,8 @@ pub struct BufferTracker<'a> {
     buffers: Vec<u32>,
     /// For each buffer how many inputs are still to read it.
     readers: Vec<u32>,
+    /// For each buffer the tensor that was written to it last.
+    written: Vec<u32>,
 }
 
 /// The outputs of an entry that runs now.
@@ -79,7 +81,8 @@ impl<'a> BufferTracker<'a> {
     /// Nothing has run yet.
     pub fn new(program: &'a Program) -> BufferTracker<'a> {
         let tensors = program.tensor_count();
-        BufferTracker { program, buffers: vec![NONE; tensors], readers: vec![0; tensors] }
+        let written = (0..tensors as u32).collect();
+        BufferTracker { program, buffers: vec![NONE; tensors], readers: vec![0; tensors], written }
     }
 
     /// An entry runs: what it makes comes from [`BufferTracker::make`].
@@ -111,6 +114,9 @@ impl<'a> BufferTracker<'a> {
         }
         self.readers[buffer as usize] += self.program.readers(tensor);
         let is_taken_over = buffer != tensor && self.program.buffer(tensor) == Buffer::DyingInput;
+        if is_taken_over {
+            self.written[buffer as usize] = tensor;
+        }
         Some(Made { tensor, buffer: Some(buffer), is_taken_over })
     }
 
@@ -132,6 +138,11 @@ impl<'a> BufferTracker<'a> {
     /// The buffer that a tensor is in; none if it is there in each step anyway, or not made yet.
     pub fn buffer_of(&self, tensor: u32) -> Option<u32> {
         self.buffers.get(tensor as usize).copied().filter(|&buffer| buffer != NONE)
+    }
+
+    /// The tensor that was written last to the buffer that was made for another: what is in it now.
+    pub fn written_last(&self, buffer: u32) -> u32 {
+        self.written.get(buffer as usize).copied().unwrap_or(buffer)
     }
 
     /// One input fewer is to read a tensor. Its buffer, if that was the last one.
@@ -191,23 +202,34 @@ mod tests {
         }
     }
 
-    /// For each tensor, as all run in their order, the one whose buffer it is in, and whether it took that over; and in which order
-    /// buffers were not needed any more.
-    fn followed(program: &Program) -> (Vec<(Option<u32>, bool)>, Vec<u32>) {
+    /// What became of the tensors of a program as all ran in their order.
+    #[derive(Debug, Default)]
+    struct Followed {
+        /// For each the one whose buffer it is in, and whether it took that over.
+        made: Vec<(Option<u32>, bool)>,
+        /// In which order buffers were not needed any more.
+        unread: Vec<u32>,
+        /// For each buffer what was written to it last.
+        written: Vec<u32>,
+    }
+
+    fn followed(program: &Program) -> Followed {
         let mut buffers = BufferTracker::new(program);
-        let (mut made_of_all, mut unread) = (Vec::new(), Vec::new());
+        let mut followed = Followed::default();
         for op in 0..program.len() as u32 {
             let mut outputs = buffers.run(op);
             while let Some(made) = buffers.make(&mut outputs) {
                 assert_eq!(made.has_own(), made.buffer == Some(made.tensor));
                 assert_eq!(buffers.buffer_of(made.tensor), made.buffer);
-                made_of_all.push((made.buffer, made.is_taken_over));
+                followed.made.push((made.buffer, made.is_taken_over));
             }
             for read in program.reads(op).flatten() {
-                unread.extend(buffers.give_up(read));
+                followed.unread.extend(buffers.give_up(read));
             }
         }
-        (made_of_all, unread)
+        followed.written =
+            (0..program.tensor_count() as u32).map(|buffer| buffers.written_last(buffer)).collect();
+        followed
     }
 
     #[test]
@@ -220,11 +242,13 @@ mod tests {
             (&[1, 2], &[Buffer::DyingInput, Buffer::DyingInput]),
             (&[3, 4], &[]),
         ]);
-        let (made, unread) = followed(&program);
+        let Followed { made, unread, written } = followed(&program);
         let own = |tensor| (Some(tensor), false);
         // Of two that could take something over only the first does.
         assert_eq!(made, [own(0), own(0), own(2), (Some(0), true), own(4)]);
         assert_eq!(unread, [2, 0, 4]);
+        // Another name writes nothing.
+        assert_eq!(written, [3, 1, 2, 3, 4]);
     }
 
     #[test]
@@ -236,7 +260,7 @@ mod tests {
             (&[NONE], &[Buffer::Input(0)]),
             (&[2, 3], &[]),
         ]);
-        let (made, unread) = followed(&program);
+        let Followed { made, unread, .. } = followed(&program);
         assert_eq!(made, [(None, false), (Some(1), false), (None, false), (Some(1), false), (None, false)]);
         assert_eq!(unread, [1]);
         assert_eq!(program.sharing(2, 3), Sharing::PassedOn(1));

@@ -74,7 +74,7 @@ pub struct Piece {
 pub enum Holder {
     /// Nothing.
     Nobody,
-    /// A tensor of the program.
+    /// A tensor of the program; of those that were written to one buffer, the last.
     Tensor(u32),
     /// What is there in each step, or scratch memory.
     Other,

@@ -137,7 +137,7 @@ impl<O: Observer> Run<'_, O> {
         for (held, tensor) in self.held.iter().zip(0u32..) {
             let is_here = self.program.tensors[tensor as usize].place == Place::Gpu(gpu as u16);
             if let (Held::Chunk(chunk), true) = (held, is_here) {
-                holders.insert(*chunk, Holder::Tensor(tensor));
+                holders.insert(*chunk, Holder::Tensor(self.buffers.written_last(tensor)));
             }
         }
         let holder = |chunk: Option<Chunk>| match chunk {

@@ -107,6 +107,11 @@ impl<'a> Planner<'a> {
         &self.paces
     }
 
+    /// What is in memory before anything is decided.
+    fn undecided(&self) -> Residence<'_> {
+        Residence::new(&self.course, &self.holds, &self.updates)
+    }
+
     /// How many ops a step has.
     pub fn step_ops(&self) -> u64 {
         self.course.order.len() as u64
@@ -131,7 +136,7 @@ impl<'a> Planner<'a> {
             cheapness: &cheapness,
             decisions,
         };
-        let mut residence = Residence::new(&self.course, &self.holds, &self.updates);
+        let mut residence = self.undecided();
         room.reserves.iter().for_each(|reserve| reserve.add_to(&mut residence, 1));
         room.gone.iter().for_each(|gone| gone.leave(&mut residence));
         decisions.leave(&mut residence);
@@ -159,7 +164,7 @@ impl<'a> Planner<'a> {
 impl Planner<'_> {
     /// The gaps of buffers of at least so many bytes in which they could leave.
     pub fn gaps(&self, least_bytes: u64) -> Vec<OpenGap> {
-        let residence = Residence::new(&self.course, &self.holds, &self.updates);
+        let residence = self.undecided();
         let mut gaps = Vec::new();
         for (number, life) in self.course.lives.numbered().filter(|(_, life)| life.bytes >= least_bytes) {
             let mut uses: Vec<Position> =
@@ -198,13 +203,23 @@ impl Planner<'_> {
         room.rounds += 1;
         let before = room.gone.len();
         if means != Means::Reserve {
-            let mut gone = decide::hole(residence, &program, shortage, place);
-            if means == Means::HoleWithoutIslands {
-                gone.extend(decide::islands(residence, &program, shortage, place));
-            }
-            gone.retain(|&gone| room.known.insert(gone));
+            // What second runs read goes only where nothing else is in the way: it leaves before anything else is decided, as if there were
+            // none of them.
+            let undecided = self.undecided();
+            let mut in_the_way = |of: &Residence| {
+                let mut gone = decide::hole(of, &program, shortage, place);
+                if means == Means::HoleWithoutIslands {
+                    gone.extend(decide::islands(of, &program, shortage, place));
+                }
+                gone.retain(|&gone| room.known.insert(gone));
+                gone
+            };
+            let mut gone = in_the_way(residence);
             if gone.is_empty() {
-                gone = decide::displaced(residence, &program, shortage, place);
+                gone = in_the_way(&undecided);
+            }
+            if gone.is_empty() {
+                gone = decide::displaced(&undecided, &program, shortage, place);
                 gone.retain(|&gone| room.known.insert(gone));
             }
             room.gone.extend(gone);
@@ -284,5 +299,98 @@ impl Reserve {
     /// Takes the memory so many times.
     pub fn add_to(&self, residence: &mut Residence, times: i64) {
         residence.take(self.gpu, (self.first, self.end), self.bytes * times);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::DeviceProfile;
+    use crate::format::{ReadOptions, Source};
+    use crate::graph::Graph;
+    use crate::ops::OpRegistry;
+    use crate::order::Placement;
+    use crate::plan::Analysis;
+    use crate::shape::{Shapes, Sizes};
+    use crate::simulate::{Holder, Machine, OpCost, Outline, Piece};
+    use crate::tune::planned::decide::{Chains, Leaving};
+    use crate::tune::planned::search::starts::Schedule;
+    use crate::tune::planned::timeline::frugal;
+
+    /// A plan for a network in a part of the memory that it takes, with second runs.
+    fn with_plan(check: impl FnOnce(&Planner, &Judge, (&Draft, &Residence))) {
+        let path = format!("{}/testdata/deeplabv3plus_65_b2.meta", env!("CARGO_MANIFEST_DIR"));
+        let model = Source::Path(path.into()).read(&ReadOptions::default()).unwrap();
+        let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
+        let targets: Vec<NodeId> = graph.node_ids().filter(|&node| graph.name(node) == "train").collect();
+        let shapes = Shapes::declared(&graph);
+        let sizes = Sizes::of(&graph, &shapes).unwrap();
+        let analysis = Analysis::new(&graph, &targets, shapes, sizes);
+        let placement = Placement::of(&graph);
+        let cost = |_| OpCost { seconds: 1e-5, workspace_bytes: 0 };
+        let outline = Outline::new(&analysis, &placement, cost).unwrap();
+        let program = Program::new(&outline, &Draft::default());
+        let machine = Machine::new(DeviceProfile::built_in("v100-pcie3").unwrap(), 1, vec![320 << 20]);
+        let judge = Judge::new(&outline, &machine);
+        let planner = Planner::new(&judge, &tflms::Parameters::default(), &program, frugal(&program));
+        let point = Point::new(Parameters {
+            schedule: Schedule::Frugal,
+            fill: 0.8,
+            early_fill: 0.8,
+            recompute_below: 1.0,
+            chains: Chains::Long,
+            leaving: Leaving::Furthest,
+        });
+        let (draft, residence) = planner.plan(&judge, &point).unwrap();
+        check(&planner, &judge, (&draft, &residence));
+    }
+
+    /// What stays may lie in the way of something large though a second run is to read it: then it leaves all the same.
+    #[test]
+    fn what_second_runs_read_makes_room_too() {
+        with_plan(|planner, judge, (draft, residence)| {
+            let course = &planner.course;
+            let graph = course.outline.analysis().graph;
+            let program = Program::new(course.outline, draft);
+            let undecided = planner.undecided();
+            let mut tried = 0;
+            for (_, run) in residence.second_runs().numbered() {
+                for read in run.reads.iter().filter(|read| read.from.is_none()) {
+                    let Some(life) = course.life_of[read.tensor as usize] else { continue };
+                    // It stays when it is idle before the run, and could be gone then if there were no such run.
+                    let of = undecided.life(life);
+                    let after = of.uses[..of.uses.partition_point(|read| read.place < run.place)].last();
+                    let after = after.map_or(of.made, |read| read.place);
+                    let absence = undecided.possible_absence(Gap { life, after });
+                    let Some(place) = absence.map(|absence| absence.trigger.min(run.place.minus(1))) else {
+                        continue;
+                    };
+                    let (Some(id), Some(node)) =
+                        (course.tensor_ids[read.tensor as usize], course.node_at(place))
+                    else {
+                        continue;
+                    };
+                    if !residence.absences(life).is_empty() || place <= after {
+                        continue;
+                    }
+                    let made = program.outputs(course.outline.entry(graph.producer(id)).unwrap());
+                    let bytes = residence.life(life).bytes;
+                    let holder = Holder::Tensor(made.start + graph.output_index(id));
+                    let free = Piece { bytes, holder: Holder::Nobody };
+                    let shortage = OutOfMemory {
+                        gpu: 0,
+                        op: course.outline.entry(node),
+                        wanted_bytes: 3 * bytes,
+                        used_bytes: bytes,
+                        pieces: vec![free, Piece { bytes, holder }, free],
+                    };
+                    let mut room = MadeRoom::default();
+                    planner.make_room(judge, (draft, residence), &shortage, &mut room).unwrap();
+                    assert_eq!(room.gone, [Gone::At { life, place }]);
+                    tried += 1;
+                }
+            }
+            assert!(tried > 0, "{} second runs", residence.second_runs().len());
+        });
     }
 }

@@ -48,8 +48,9 @@ impl Stages<'_> {
     /// What is found up to some effort is found with more of it too: who begins something goes on with it in the same way, and plans are
     /// changed only where a stage ends, which is the same place for all.
     pub fn best(&self, judge: &mut Judge) -> Option<Reached> {
+        let mut others = self.bests_of_grids(judge, self.ways());
         // Each is better than those before it.
-        let mut bests: Vec<Reached> = self.best_of_grids(judge, self.ways()).into_iter().collect();
+        let mut bests: Vec<Reached> = others.drain(..others.len().min(1)).collect();
         self.mend(judge, &mut bests);
         let mut left_seconds = self.settings.effort_seconds - STAGE_SECONDS;
         let mut round_seconds = STAGE_SECONDS;
@@ -57,7 +58,12 @@ impl Stages<'_> {
             if left_seconds <= 0.0 || self.is_ending(&bests) {
                 break;
             }
-            self.climb_from(judge, &mut bests, number, (round_seconds, left_seconds.min(round_seconds)));
+            let round = (round_seconds, left_seconds.min(round_seconds));
+            self.climb_from(judge, &mut bests, number, round);
+            for other in others.drain(..) {
+                add_better(&mut bests, self.best_beside(judge, other, number, round));
+            }
+            self.show(&bests);
             if left_seconds >= round_seconds && self.mend(judge, &mut bests) {
                 self.climb_from(judge, &mut bests, ROUND_AFTER_MENDING, (STAGE_SECONDS, STAGE_SECONDS));
             }
@@ -70,7 +76,7 @@ impl Stages<'_> {
                 _ => self.best_further(judge, number),
             };
             let other = other.filter(|other| judge.endures_being_picked(&other.draft).is_ok());
-            bests.extend(other.filter(|other| bests.last().is_none_or(|best| is_better(other, best))));
+            add_better(&mut bests, other);
             self.mend(judge, &mut bests);
             round_seconds *= 2.0;
         }
@@ -87,11 +93,9 @@ impl Stages<'_> {
         if !endures {
             bests.clear();
         }
-        let is_changed = bests.last().is_none_or(|best| is_better(&mended, best));
-        if is_changed {
-            bests.push(mended);
-        }
-        is_changed
+        let before = bests.len();
+        add_better(bests, Some(mended));
+        bests.len() > before
     }
 
     /// Takes the last of some plans back, each of which is better than those before it, until one endures being chosen. If none does, they
@@ -131,21 +135,24 @@ impl Stages<'_> {
         })
     }
 
-    /// The best plan of the grids of these ways.
-    fn best_of_grids(&self, judge: &mut Judge, ways: &[Way]) -> Option<Reached> {
+    /// The best plan of each of these ways' grids, the best of all first.
+    fn bests_of_grids(&self, judge: &mut Judge, ways: &[Way]) -> Vec<Reached> {
         let found = |&way: &Way| {
             let search = self.attempts(judge);
-            self.find_with(search, grid(way, self.settings.recompute))
+            let found = self.find_with(search, grid(way, self.settings.recompute))?;
+            self.progress.found(found.outcome.step_seconds);
+            Some(found)
         };
-        ways.iter().map(found).fold(None, |best, found| self.better(best, found))
+        let mut bests: Vec<Reached> = ways.iter().filter_map(found).collect();
+        bests.sort_by_key(|reached| rank(&reached.outcome));
+        bests
     }
 
     /// The best plan of a round that begins with another rule of what leaves first. From what that leads to, other plans are to be reached;
     /// which are better is seen at the round's end.
     fn best_by_cost(&self, judge: &mut Judge, number: u32, round_seconds: f64) -> Option<Reached> {
-        let mut bests: Vec<Reached> = self.best_of_grids(judge, &CHEAPEST).into_iter().collect();
-        self.climb_from(judge, &mut bests, number, (round_seconds, round_seconds));
-        bests.pop()
+        let from = self.bests_of_grids(judge, &CHEAPEST).into_iter().next()?;
+        self.best_from(judge, from, number, (round_seconds, round_seconds))
     }
 
     /// The best plan that further parameters lead to.
@@ -156,6 +163,34 @@ impl Stages<'_> {
             self.find_with(search, further(number, way, self.settings.recompute))
         };
         ways.map(found).fold(None, |best, found| self.better(best, found))
+    }
+
+    /// The best plan that is reached from one in a round. What it takes to find it teaches the judge nothing, so that the search goes on as it
+    /// would have without it.
+    fn best_beside(
+        &self,
+        judge: &mut Judge,
+        from: Reached,
+        number: u32,
+        seconds: (f64, f64),
+    ) -> Option<Reached> {
+        let mut other = judge.clone();
+        let reached = self.best_from(&mut other, from, number, seconds);
+        judge.add_simulations(other.simulations() - judge.simulations());
+        reached
+    }
+
+    /// The best plan that is reached from one in a round.
+    fn best_from(
+        &self,
+        judge: &mut Judge,
+        from: Reached,
+        number: u32,
+        seconds: (f64, f64),
+    ) -> Option<Reached> {
+        let mut bests = vec![from];
+        self.climb_from(judge, &mut bests, number, seconds);
+        bests.pop()
     }
 
     /// Adds to some plans the best ones that are reached from the last of them in the round of a number, of so many seconds in all, of which
@@ -226,6 +261,11 @@ impl Stages<'_> {
         Some(best)
     }
 
+    /// Says how long a step is with the last of some plans.
+    fn show(&self, bests: &[Reached]) {
+        bests.iter().rev().take(1).for_each(|best| self.progress.found(best.outcome.step_seconds));
+    }
+
     /// Whether the search ends here, with a plan that was found.
     fn is_ending(&self, found: &[Reached]) -> bool {
         !found.is_empty() && self.progress.is_ending()
@@ -270,6 +310,11 @@ impl Stages<'_> {
         search.may_take(self.most_ops() as u64);
         search.finish()
     }
+}
+
+/// Adds a plan to some, each of which is better than those before it, if it is better than they are.
+fn add_better(bests: &mut Vec<Reached>, other: Option<Reached>) {
+    bests.extend(other.filter(|other| bests.last().is_none_or(|best| is_better(other, best))));
 }
 
 /// Whether a plan is better than another.
