@@ -61,7 +61,10 @@ impl Stages<'_> {
             let round = (round_seconds, left_seconds.min(round_seconds));
             self.climb_from(judge, &mut bests, number, round);
             for other in others.drain(..) {
-                add_better(&mut bests, self.best_beside(judge, other, number, round));
+                // What it takes to find it teaches the judge nothing: the search goes on as it would have without it.
+                let mut beside = judge.clone();
+                add_better(&mut bests, self.best_from(&mut beside, other, number, round));
+                judge.add_simulations(beside.simulations() - judge.simulations());
             }
             self.show(&bests);
             if left_seconds >= round_seconds && self.mend(judge, &mut bests) {
@@ -163,21 +166,6 @@ impl Stages<'_> {
             self.find_with(search, further(number, way, self.settings.recompute))
         };
         ways.map(found).fold(None, |best, found| self.better(best, found))
-    }
-
-    /// The best plan that is reached from one in a round. What it takes to find it teaches the judge nothing, so that the search goes on as it
-    /// would have without it.
-    fn best_beside(
-        &self,
-        judge: &mut Judge,
-        from: Reached,
-        number: u32,
-        seconds: (f64, f64),
-    ) -> Option<Reached> {
-        let mut other = judge.clone();
-        let reached = self.best_from(&mut other, from, number, seconds);
-        judge.add_simulations(other.simulations() - judge.simulations());
-        reached
     }
 
     /// The best plan that is reached from one in a round.
