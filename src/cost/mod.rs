@@ -30,6 +30,7 @@ use crate::ops::WorkKind;
 use crate::shape::{Shapes, Sizes};
 use operands::Operands;
 use work::Work;
+pub use workspace::Workspace;
 
 /// Where a node's time comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +51,7 @@ pub enum CostSource {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Costs {
     seconds: Vec<f64>,
-    workspace_bytes: Vec<u64>,
+    workspaces: Vec<Workspace>,
     flops: Vec<f64>,
     sources: Vec<CostSource>,
 }
@@ -66,7 +67,7 @@ impl Costs {
     ) -> Costs {
         let mut costs = Costs {
             seconds: vec![0.0; graph.len()],
-            workspace_bytes: vec![0; graph.len()],
+            workspaces: vec![Workspace::NONE; graph.len()],
             flops: vec![0.0; graph.len()],
             sources: vec![CostSource::Free; graph.len()],
         };
@@ -79,7 +80,7 @@ impl Costs {
                 match Work::of(kind, &operands) {
                     Some(work) => {
                         costs.seconds[index] = roofline::seconds(&work, &operands, profile);
-                        costs.workspace_bytes[index] = workspace::bytes(&work, &operands, profile);
+                        costs.workspaces[index] = workspace::of(&work, &operands, profile);
                         costs.flops[index] = work.flops;
                         costs.sources[index] = CostSource::Estimated;
                     }
@@ -95,8 +96,11 @@ impl Costs {
             }
             if let Some(bytes) = measured.and_then(|ops| ops.scratch_bytes(graph.name(node))) {
                 // What was measured is what TensorFlow's allocator gave, which may be more than was asked for.
-                let asked_for = graph.op(node).facts().scratch().map(|_| costs.workspace_bytes[index]);
-                costs.workspace_bytes[index] = bytes.min(asked_for.unwrap_or(u64::MAX));
+                let has_rule = graph.op(node).facts().scratch().is_some();
+                costs.workspaces[index] = match has_rule {
+                    true => costs.workspaces[index].at_most(bytes),
+                    false => costs.workspaces[index].together(bytes),
+                };
             }
         }
         costs
@@ -107,9 +111,9 @@ impl Costs {
         self.seconds[node.index()]
     }
 
-    /// The bytes of device memory that a node takes while it runs, beside its outputs.
-    pub fn workspace_bytes(&self, node: NodeId) -> u64 {
-        self.workspace_bytes[node.index()]
+    /// The device memory that a node takes while it runs, beside its outputs.
+    pub fn workspace(&self, node: NodeId) -> Workspace {
+        self.workspaces[node.index()]
     }
 
     /// The multiplications and additions of one run of a node: those of convolutions, products of matrices and recurrent

@@ -78,7 +78,7 @@ impl Nodes {
         let node = NodeId(self.nodes.len() as u32 - 1);
         Last {
             seconds: costs.seconds(node),
-            workspace_bytes: costs.workspace_bytes(node),
+            scratch: costs.workspace(node).pieces().collect(),
             flops: costs.flops(node),
             source: costs.source(node),
         }
@@ -92,7 +92,8 @@ impl Nodes {
 #[derive(Debug, PartialEq)]
 struct Last {
     seconds: f64,
-    workspace_bytes: u64,
+    /// The bytes of each piece.
+    scratch: Vec<u64>,
     flops: f64,
     source: CostSource,
 }
@@ -316,15 +317,17 @@ fn scratch_is_bounded_and_none_on_the_software_gpu() {
         nodes
     };
     let value = |count: i64| (count * 4) as u64;
-    let turned = |size: i64| value(2 * size * size * 64);
-    let expected = value(36 * 2 * 32 * 32 * 64 / 16 + 5 * 9 * 64 * 64);
-    assert_eq!(conv(32).last(v100(), None).workspace_bytes, turned(32) + expected);
-    assert_eq!(conv(4096).last(v100(), None).workspace_bytes, turned(4096) + v100().workspace_bytes);
+    let (turned, filter) = (|size: i64| value(size * size * 64), value(9 * 64 * 64));
+    let tiles = value(36 * 2 * 32 * 32 * 64 / 16 + 4 * 9 * 64 * 64);
+    // Each tensor in the other order is a piece, and what cuDNN asks for another one.
+    assert_eq!(conv(32).last(v100(), None).scratch, [turned(32), filter, turned(32), tiles]);
+    let limited = v100().workspace_bytes - filter;
+    assert_eq!(conv(4096).last(v100(), None).scratch, [turned(4096), filter, turned(4096), limited]);
     let mut first = conv(32);
     first.strings("data_format", "NCHW");
-    assert!(first.last(v100(), None).workspace_bytes < turned(32) + expected);
+    assert_eq!(first.last(v100(), None).scratch, [filter, tiles]);
     let soft = DeviceProfile::built_in("soft").expect("a built-in profile");
-    assert_eq!(conv(32).last(soft, None).workspace_bytes, 0);
+    assert!(conv(32).last(soft, None).scratch.is_empty());
 }
 
 #[test]
@@ -333,24 +336,23 @@ fn scratch_on_matrix_units_is_what_an_h200_took() {
     let conv = |op: &str, shapes: [&[i64]; 3], output: &[i64]| {
         let mut nodes = Nodes::given(FLOAT, &shapes);
         nodes.add("c", op, &["in0", "in1", "in2"][..if op == "Conv2D" { 2 } else { 3 }], &[output]);
-        nodes.last(h200, None).workspace_bytes
+        nodes.last(h200, None).scratch
     };
     let value = |count: i64| (count * 4) as u64;
     // Of ResNet50 at 2000²: `conv2_block1_2_conv`, whose three took 0.14, 61.18 and 2.11 MiB.
     let (image, filter): (&[i64], &[i64]) = (&[1, 500, 500, 64], &[3, 3, 64, 64]);
-    assert_eq!(conv("Conv2D", [image, filter, &[]], image), value(9 * 64 * 64));
-    assert_eq!(
-        conv("Conv2DBackpropInput", [SIZES, filter, image], image),
-        value(500 * 500 * 64 + 9 * 64 * 64)
-    );
+    let of_filter = value(9 * 64 * 64);
+    assert_eq!(conv("Conv2D", [image, filter, &[]], image), [of_filter]);
+    let image_gradient = conv("Conv2DBackpropInput", [SIZES, filter, image], image);
+    assert_eq!(image_gradient, [of_filter, value(500 * 500 * 64)]);
     let filter_gradient = |image: &[i64]| conv("Conv2DBackpropFilter", [image, SIZES, image], filter);
-    assert_eq!(filter_gradient(image), value(2 * 9 * 64 * 64) + (12 << 20));
-    assert_eq!(filter_gradient(&[1, 4, 4, 64]), value(2 * 9 * 64 * 64 + 2 * 4 * 4 * 64));
+    assert_eq!(filter_gradient(image), [of_filter, of_filter, 12 << 20]);
+    assert_eq!(filter_gradient(&[1, 4, 4, 64]), [of_filter, of_filter, value(2 * 4 * 4 * 64)]);
     // DeepLabv3+'s first, of three channels, took 64.76 MiB for the image with a fourth.
     let took = conv("Conv2D", [&[16, 515, 515, 3], &[3, 3, 3, 32], &[]], &[16, 257, 257, 32]);
-    assert_eq!(took, value(16 * 515 * 515 * 4 + 27 * 32));
+    assert_eq!(took, [value(16 * 515 * 515 * 4), value(27 * 32)]);
     // A product of matrices.
-    assert_eq!(conv("Conv2D", [image, &[1, 1, 64, 256], &[]], &[1, 500, 500, 256]), 0);
+    assert!(conv("Conv2D", [image, &[1, 1, 64, 256], &[]], &[1, 500, 500, 256]).is_empty());
 }
 
 #[test]
@@ -366,21 +368,21 @@ fn batch_norm_and_softmax_take_copies() {
             .attr("U", Value::Type(FLOAT))
             .strings("data_format", format)
             .attr("is_training", Value::B(trains));
-        (nodes.last(h200, None).workspace_bytes, nodes.last(soft, None).workspace_bytes)
+        (nodes.last(h200, None).scratch, nodes.last(soft, None).scratch)
     };
     let bytes = 2 * 8 * 8 * 16 * 4;
-    assert_eq!(norm("NHWC", true), (2 * bytes, 0));
-    assert_eq!(norm("NHWC", false), (0, 0));
-    assert_eq!(norm("NCHW", true), (0, 0));
+    assert_eq!(norm("NHWC", true), (vec![bytes; 2], vec![]));
+    assert_eq!(norm("NHWC", false), (vec![], vec![]));
+    assert_eq!(norm("NCHW", true), (vec![], vec![]));
     let mut gradient = Nodes::given(FLOAT, &[image, image, &[16], &[16], &[16], &[16]]);
     let inputs = ["in0", "in1", "in2", "in3", "in4", "in5"];
     gradient.add("g", "FusedBatchNormGradV3", &inputs, &[image, &[16], &[16], &[], &[]]);
     gradient.attr("U", Value::Type(FLOAT));
-    assert_eq!(gradient.last(h200, None).workspace_bytes, 3 * bytes);
-    for (dtype, bytes_of_a_value) in [(FLOAT, 8), (HALF, 6)] {
+    assert_eq!(gradient.last(h200, None).scratch, [bytes; 3]);
+    for (dtype, bytes_of_values) in [(FLOAT, [4, 4]), (HALF, [2, 4])] {
         let mut nodes = Nodes::given(dtype, &[&[5, 7]]);
         nodes.add("s", "Softmax", &["in0"], &[&[5, 7]]);
-        assert_eq!(nodes.last(h200, None).workspace_bytes, 35 * bytes_of_a_value);
+        assert_eq!(nodes.last(h200, None).scratch, bytes_of_values.map(|bytes| 35 * bytes));
     }
 }
 
@@ -404,18 +406,23 @@ fn kernels_that_were_timed_take_what_they_took() {
 
 #[test]
 fn scratch_that_was_measured_counts() {
-    let profile = |device: &str| {
-        let row = |device: &str| serde_json::json!({"name": "c", "device": device, "start_us": 0, "duration_us": 1, "output_bytes": [], "scratch_bytes": 99});
+    let profile = |device: &str, scratch_bytes: u64| {
+        let row = |device: &str| serde_json::json!({"name": "c", "device": device, "start_us": 0, "duration_us": 1, "output_bytes": [], "scratch_bytes": scratch_bytes});
         let ops = [row("/device:GPU:0"), row(device)];
         let file = serde_json::json!({"schema": 1, "model": "m", "ops": ops}).to_string();
         MeasuredOps::from_json("p.json", file.as_bytes()).expect("a profile")
     };
     let mut nodes = Nodes::given(FLOAT, &[&[1, 32, 32, 64], &[3, 3, 64, 64]]);
     nodes.add("c", "Conv2D", &["in0", "in1"], &[&[1, 32, 32, 64]]);
-    let estimated = nodes.last(v100(), None).workspace_bytes;
-    assert_eq!(nodes.last(v100(), Some(&profile("/device:GPU:0/stream:all"))).workspace_bytes, 99);
+    let estimated = nodes.last(v100(), None).scratch;
+    let measured = |bytes: u64| nodes.last(v100(), Some(&profile("/device:GPU:0/stream:all", bytes))).scratch;
+    // The first piece is the image in the other order.
+    assert_eq!((measured(99), measured(estimated[0] + 99)), (vec![99], vec![estimated[0], 99]));
+    let [first @ .., last] = &estimated[..] else { unreachable!("it takes several pieces") };
+    let all: u64 = estimated.iter().sum();
+    assert_eq!(measured(all + 99), [first, &[last + 99]].concat());
     // The software GPU has no streams.
-    assert_eq!(nodes.last(v100(), Some(&profile("/device:CPU:0"))).workspace_bytes, estimated);
+    assert_eq!(nodes.last(v100(), Some(&profile("/device:CPU:0", 99))).scratch, estimated);
 }
 
 #[test]
@@ -502,7 +509,7 @@ fn report() {
                 let took = begin.elapsed();
                 let seconds: f64 = members().map(|node| costs.seconds(node)).sum();
                 let flops: f64 = members().map(|node| costs.flops(node)).sum();
-                let scratch = members().map(|node| costs.workspace_bytes(node)).max().unwrap_or(0);
+                let scratch = members().map(|node| costs.workspace(node).bytes()).max().unwrap_or(0);
                 let ops = members().filter(|&node| costs.seconds(node) > 0.0).count();
                 let unknown = costs.count(CostSource::UnknownSize, |node| step.contains(node));
                 println!(

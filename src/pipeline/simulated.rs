@@ -52,7 +52,7 @@ impl<'a> Simulated<'a> {
         let costs = &self.costs;
         let outline = Outline::new(self.analysis, &self.placement, |node| OpCost {
             seconds: costs.seconds(node),
-            workspace_bytes: costs.workspace_bytes(node),
+            workspace: costs.workspace(node),
         })?;
         let unlimited = Machine::new(&self.profile, self.placement.gpus().len(), Vec::new());
         let greatest = outline.in_greatest_case(|outline| {

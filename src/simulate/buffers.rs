@@ -158,6 +158,7 @@ impl<'a> BufferTracker<'a> {
 mod tests {
     use super::super::program::{Op, Origin, Tensor};
     use super::*;
+    use crate::cost::Workspace;
     use crate::graph::{NodeId, Rows};
     use crate::order::Place;
 
@@ -175,7 +176,7 @@ mod tests {
                 is_copy: false,
                 is_expensive: false,
                 seconds: 0.0,
-                workspace_bytes: 0,
+                workspace: Workspace::NONE,
                 copies: 0,
                 waits: 0,
                 first_tensor: tensors.len() as u32,

@@ -13,6 +13,7 @@ use super::pool::in_chunks;
 use super::program::{Buffer, NONE, Op, Origin, Program, Rest, Tensor};
 use super::runs::{Runs, add_run, pieces};
 use super::wiring::Input;
+use crate::cost::Workspace;
 use crate::graph::{Graph, NodeId, Rows, TensorId};
 use crate::ops::Flow;
 use crate::order::Place;
@@ -170,7 +171,7 @@ impl<'a> Builder<'a> {
         let made = first_tensor as usize..(first_tensor + tensors) as usize;
         self.tensors[made].iter_mut().for_each(|tensor| *tensor = Tensor::absent(tensor.place));
         let entry = &mut self.ops[op as usize];
-        (entry.seconds, entry.workspace_bytes) = (0.0, 0);
+        (entry.seconds, entry.workspace) = (0.0, Workspace::NONE);
     }
 
     fn connect_node(&mut self, op: u32, node: NodeId, wires: (&[Input], &[u32])) {
@@ -532,7 +533,7 @@ impl<'a> Builder<'a> {
             is_copy,
             is_expensive: false,
             seconds: 0.0,
-            workspace_bytes: 0,
+            workspace: Workspace::NONE,
             copies: u64::from(is_copy),
             waits: 0,
             first_tensor,

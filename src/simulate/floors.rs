@@ -45,7 +45,7 @@ pub fn floors(program: &Program, unlimited: &Outcome) -> Vec<Floors> {
             }
             _ => 0,
         });
-        let bytes = persistent[usize::from(gpu)] + read + made.sum::<u64>() + entry.workspace_bytes;
+        let bytes = persistent[usize::from(gpu)] + read + made.sum::<u64>() + entry.workspace.bytes();
         let floor = &mut floors[usize::from(gpu)];
         if bytes > floor.memory_bytes {
             (floor.memory_bytes, floor.memory_op) = (bytes, Some(op as u32));

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap as HashMap;
 
 use super::outline::Outline;
 use super::program::{Buffer, NONE, Op, Tensor};
+use crate::cost::Workspace;
 use crate::graph::Rows;
 use crate::graph::equal::{Classes, Likeness};
 use crate::ops::Flow;
@@ -154,7 +155,7 @@ impl Connected<'_> {
             self.tensors[same as usize].uses += uses;
         }
         let op = &mut self.ops[entry as usize];
-        (op.seconds, op.workspace_bytes) = (0.0, 0);
+        (op.seconds, op.workspace) = (0.0, Workspace::NONE);
         self.edges.push((kept, entry));
     }
 }

@@ -27,6 +27,7 @@ use super::program::{Buffer, NONE, buffer};
 use super::runs::Runs;
 use super::unknown_sizes::{UnknownSizes, check_sizes, uncounted_feeds};
 use super::wiring::Wiring;
+use crate::cost::Workspace;
 use crate::graph::{FrameId, Graph, Liveness, NodeId, ResourceVariables, TensorId};
 use crate::ops::Flow;
 use crate::order::{Place, Placement};
@@ -59,7 +60,7 @@ pub struct Outline<'a> {
     /// The variables that the step reads and changes in place.
     changed_variables: Arc<ChangedVariables>,
     pub(super) seconds: Vec<f64>,
-    pub(super) workspace_bytes: Vec<u64>,
+    pub(super) workspaces: Vec<Workspace>,
     pub(super) persistent: Vec<Vec<u64>>,
     pub(super) beginning: Beginning,
     runs: OnceLock<Runs>,
@@ -98,8 +99,8 @@ pub enum Unpredictable {
 pub struct OpCost {
     /// Seconds on its device.
     pub seconds: f64,
-    /// Scratch memory in bytes.
-    pub workspace_bytes: u64,
+    /// Scratch memory.
+    pub workspace: Workspace,
 }
 
 impl<'a> Outline<'a> {
@@ -186,7 +187,7 @@ impl<'a> Outline<'a> {
             )),
             resources: Arc::new(resources),
             seconds: costs.iter().map(|cost| cost.seconds).collect(),
-            workspace_bytes: costs.iter().map(|cost| cost.workspace_bytes).collect(),
+            workspaces: costs.iter().map(|cost| cost.workspace).collect(),
             order,
             case: Case::default(),
             others: Vec::new(),
@@ -303,7 +304,7 @@ impl<'a> Outline<'a> {
             copied_reads: self.copied_reads.clone(),
             changed_variables: self.changed_variables.clone(),
             seconds: self.seconds.clone(),
-            workspace_bytes: self.workspace_bytes.clone(),
+            workspaces: self.workspaces.clone(),
             order: self.order.clone(),
             case: case.clone(),
             others: Vec::new(),
@@ -410,10 +411,10 @@ impl<'a> Outline<'a> {
         on_host.traffic(self.analysis, &self.loops, &self.placement, draft)
     }
 
-    /// What a node's kernel takes beside its outputs; 0 if no step runs it.
-    pub fn workspace_bytes(&self, node: NodeId) -> u64 {
+    /// What a node's kernel takes beside its outputs; nothing if no step runs it.
+    pub fn workspace(&self, node: NodeId) -> Workspace {
         let place = self.place_of.get(node.index());
-        place.and_then(|&place| self.workspace_bytes.get(place as usize)).copied().unwrap_or(0)
+        place.and_then(|&place| self.workspaces.get(place as usize)).copied().unwrap_or_default()
     }
 
     /// The graph and what is known of it.

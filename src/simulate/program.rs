@@ -11,6 +11,7 @@ use super::changed_variables::ChangedVariables;
 use super::initial::Initial;
 use super::merged::Merged;
 use super::parts::Parts;
+use crate::cost::Workspace;
 use crate::dtype::DataType;
 use crate::graph::{Graph, NodeId, Rows, TensorId};
 use crate::ops::{Fact, Flow};
@@ -151,7 +152,7 @@ pub(super) struct Op {
     /// Whether it runs on the host, and the host's threads hand it on to each other.
     pub is_expensive: bool,
     pub seconds: f64,
-    pub workspace_bytes: u64,
+    pub workspace: Workspace,
     /// How many copies it stands for: in a loop, one for each iteration.
     pub copies: u64,
     /// How many edges lead to it.
@@ -350,9 +351,9 @@ impl Program {
         self.persistent.iter().map(|sizes| sizes.iter().sum())
     }
 
-    /// The scratch memory that an entry takes while it runs.
+    /// The scratch memory that an entry takes while it runs, in bytes.
     pub fn workspace_bytes(&self, op: u32) -> u64 {
-        self.ops[op as usize].workspace_bytes
+        self.ops[op as usize].workspace.bytes()
     }
 
     /// How many tensors all entries make.

@@ -11,6 +11,7 @@ use super::outline::Outline;
 use super::parts::Parts;
 use super::pool::{CHUNK_BYTES, in_chunks};
 use super::program::{NONE, Op, Origin, Tensor};
+use crate::cost::Workspace;
 use crate::graph::{NodeId, TensorId};
 use crate::order::Place;
 
@@ -98,7 +99,7 @@ pub(super) fn add_run(
         is_copy: false,
         is_expensive: place == Place::Host && !graph.op(node).facts().is_cheap(),
         seconds: if is_idle { 0.0 } else { outline.seconds[number] },
-        workspace_bytes: if is_idle { 0 } else { outline.workspace_bytes[number] },
+        workspace: if is_idle { Workspace::NONE } else { outline.workspaces[number] },
         copies: 0,
         waits: 0,
         first_tensor,

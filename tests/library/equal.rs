@@ -61,7 +61,7 @@ fn with_outline<T>(content: Vec<u8>, look: impl FnOnce(&Graph, &Outline) -> T) -
     let placement = Placement::of(&graph);
     let cost = |node| {
         let seconds = if graph.op(node).name() == "NoOp" { 0.0 } else { OP_SECONDS };
-        OpCost { seconds, workspace_bytes: 0 }
+        OpCost { seconds, ..OpCost::default() }
     };
     look(&graph, &Outline::new(&analysis, &placement, cost).unwrap())
 }

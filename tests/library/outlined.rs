@@ -21,7 +21,7 @@ pub fn with_costs<R>(
     let sizes = Sizes::of(&graph, &shapes).unwrap();
     let analysis = Analysis::new(&graph, &targets, shapes, sizes);
     let placement = Placement::of(&graph);
-    let cost = |_| OpCost { seconds, workspace_bytes: 0 };
+    let cost = |_| OpCost { seconds, ..OpCost::default() };
     let outline = Outline::new(&analysis, &placement, cost).ok()?;
     Some(check(&outline))
 }

@@ -4,6 +4,7 @@ use lms_testing::graphs::{Nodes, attr_type, shape};
 use lms_testing::machine::machine;
 use proptest::prelude::*;
 use prost::Message as _;
+use tf_lms::cost::Workspace;
 use tf_lms::format::{Model, ReadOptions};
 use tf_lms::graph::{Graph, NodeId};
 use tf_lms::ops::Flow;
@@ -14,8 +15,8 @@ use tf_lms::proto::tensorflow::TensorProto;
 use tf_lms::proto::tensorflow::attr_value::{ListValue, Value};
 use tf_lms::shape::{Shapes, Sizes};
 use tf_lms::simulate::{
-    Allocator, Machine, NoObserver, Observer, OpCost, Origin, Outline, Program, Scenario, floors, simulate,
-    simulate_in,
+    Allocator, CHUNK_BYTES, Machine, NoObserver, Observer, OpCost, Origin, Outline, Program, Scenario,
+    floors, simulate, simulate_in,
 };
 use tf_lms::tune::Judge;
 
@@ -51,7 +52,7 @@ fn with_outline_of(
     let analysis = Analysis::new(&graph, &targets, shapes, sizes);
     let placement = Placement::of(&graph);
     // Ops take so long that copies overlap many of them.
-    let cost = |_| OpCost { seconds: 1e-5, workspace_bytes: 1000 };
+    let cost = |_| OpCost { seconds: 1e-5, workspace: Workspace::in_pieces([768, 256]) };
     // A graph of unknown sizes is refused, which is tested elsewhere.
     let Ok(outline) = Outline::new(&analysis, &placement, cost) else { return Ok(()) };
     check(&outline)
@@ -204,6 +205,29 @@ proptest! {
             Ok(())
         })?;
     }
+}
+
+/// The allocator finds a place for each piece of scratch memory, one after the other.
+#[test]
+fn scratch_is_taken_piece_by_piece() {
+    let mut nodes = Nodes::default();
+    nodes.placeholder("x", &[4096]);
+    nodes.add("y", "Relu", &["x"], &[("T", attr_type(1))]).declares("y", &[4096]);
+    nodes.add(lms_testing::random_graph::TRAIN_OP, "NoOp", &["^y"], &[]);
+    let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
+        let program = Program::new(outline, &Draft::default());
+        // Memory that is only counted is handed out to its last chunk.
+        let counted = |memory| machine(memory).with_allocator(Allocator::Async);
+        let step = |memory| simulate(&program, &counted(memory), &mut NoObserver);
+        let peak = step(Vec::new()).unwrap().peak_bytes();
+        let wanted = |bytes: u64| step(vec![bytes]).map_err(|shortage| shortage.wanted_bytes).err();
+        // Of three chunks and of one.
+        prop_assert_eq!(wanted(peak), None);
+        prop_assert_eq!(wanted(peak - CHUNK_BYTES), Some(CHUNK_BYTES));
+        prop_assert_eq!(wanted(peak - 2 * CHUNK_BYTES), Some(3 * CHUNK_BYTES));
+        Ok(())
+    });
+    checked.unwrap();
 }
 
 /// A graph with a constant that waits for an op, and one that reads another op's output late.

@@ -122,7 +122,7 @@ fn random_plan(model: &Model, made: &StepsGraph, rng: &mut Rng) -> Plan {
 /// A plan for a part of the memory that a step wants; one that changes nothing if there is none.
 fn found(analysis: &Analysis, part: f64, rng: &mut Rng) -> Draft {
     let placement = Placement::of(analysis.graph);
-    let cost = |_| OpCost { seconds: 1e-9, workspace_bytes: 0 };
+    let cost = |_| OpCost { seconds: 1e-9, ..OpCost::default() };
     let outline = Outline::new(analysis, &placement, cost).unwrap();
     // What loops keep stays where there is room for it, so some of it goes by chance.
     let mut kept = outline.accumulations();

@@ -1,7 +1,7 @@
 //! Steps of graphs, ready to be recorded.
 
 use super::graphs::chain;
-use crate::cost::{Costs, DeviceProfile};
+use crate::cost::{Costs, DeviceProfile, Workspace};
 use crate::format::Model;
 use crate::graph::{Graph, NodeId};
 use crate::ops::OpRegistry;
@@ -31,7 +31,7 @@ pub(super) fn with_outline(model: &Model, target: &str, check: impl FnOnce(&Outl
     let cost = |node| OpCost {
         seconds: costs.seconds(node),
         // Random ops are too small to need scratch memory of their own.
-        workspace_bytes: costs.workspace_bytes(node) + u64::from(node.0 % 3) * 4096,
+        workspace: Workspace::in_pieces([costs.workspace(node).bytes(), u64::from(node.0 % 3) * 4096]),
     };
     check(&Outline::new(&analysis, &placement, cost).unwrap());
 }
@@ -54,7 +54,7 @@ pub(super) fn with_chain<T>(
     let sizes = Sizes::of(&graph, &shapes).unwrap();
     let analysis = Analysis::new(&graph, &targets, shapes, sizes);
     let placement = Placement::of(&graph);
-    let cost = |_| OpCost { seconds: 1e-3, workspace_bytes: 0 };
+    let cost = |_| OpCost { seconds: 1e-3, ..OpCost::default() };
     let outline = Outline::new(&analysis, &placement, cost).unwrap();
     let machine = Machine {
         memory: Vec::new(),

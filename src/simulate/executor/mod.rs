@@ -279,12 +279,7 @@ impl<'a, O: Observer> Run<'a, O> {
             self.allocate(op, Place::Gpu(gpu), bytes)?;
         }
         self.copy_changed(op)?;
-        let workspace = match entry.from {
-            Place::Gpu(gpu) if entry.workspace_bytes > 0 => {
-                Some((gpu, self.allocate(op, Place::Gpu(gpu), entry.workspace_bytes)?))
-            }
-            _ => None,
-        };
+        let workspace = self.take_workspace(op, entry)?;
         let start = self.host_seconds;
         match entry.from {
             Place::Gpu(_) if self.computes_itself(op) => self.host_seconds += self.machine.host_op_seconds,
@@ -306,9 +301,7 @@ impl<'a, O: Observer> Run<'a, O> {
         }
         self.observer.launch(op, start, self.host_seconds);
         self.finished += 1;
-        if let Some((gpu, held)) = workspace {
-            self.give_back(Place::Gpu(gpu), held, entry.workspace_bytes);
-        }
+        workspace.into_iter().for_each(|(held, bytes)| self.give_back(entry.from, held, bytes));
         if unread {
             for tensor in entry.first_tensor..entry.first_tensor + entry.tensors {
                 if self.program.tensors[tensor as usize].uses == 0

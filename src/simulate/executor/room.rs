@@ -10,7 +10,7 @@ use crate::simulate::initial::Moved;
 use crate::simulate::memory::{Held, Memory};
 use crate::simulate::outcome::{Holder, Observer, OutOfMemory, Piece};
 use crate::simulate::pool::Chunk;
-use crate::simulate::program::NONE;
+use crate::simulate::program::{NONE, Op};
 
 impl<O: Observer> Run<'_, O> {
     /// Gives a variable the memory of what is assigned to it, and its own to that, which is given back when nobody reads it any more; or
@@ -66,6 +66,17 @@ impl<O: Observer> Run<'_, O> {
             }
         }
         Ok(unread)
+    }
+
+    /// Takes the scratch memory of an op's kernel, piece by piece.
+    pub(super) fn take_workspace(&mut self, op: u32, entry: &Op) -> Result<Vec<(Held, u64)>, OutOfMemory> {
+        match entry.from {
+            Place::Gpu(_) => {
+                let pieces = entry.workspace.pieces();
+                pieces.map(|bytes| Ok((self.allocate(op, entry.from, bytes)?, bytes))).collect()
+            }
+            Place::Host => Ok(Vec::new()),
+        }
     }
 
     /// One input fewer is to read a tensor.

@@ -327,7 +327,7 @@ mod tests {
         let sizes = Sizes::of(&graph, &shapes).unwrap();
         let analysis = Analysis::new(&graph, &targets, shapes, sizes);
         let placement = Placement::of(&graph);
-        let cost = |_| OpCost { seconds: 1e-5, workspace_bytes: 0 };
+        let cost = |_| OpCost { seconds: 1e-5, ..OpCost::default() };
         let outline = Outline::new(&analysis, &placement, cost).unwrap();
         let program = Program::new(&outline, &Draft::default());
         let machine = Machine::new(DeviceProfile::built_in("v100-pcie3").unwrap(), 1, vec![320 << 20]);

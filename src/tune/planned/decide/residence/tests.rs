@@ -24,7 +24,7 @@ fn with_residence(file: &str, small_bytes: u64, check: impl FnOnce(Residence)) {
     let sizes = Sizes::of(&graph, &shapes).unwrap();
     let analysis = Analysis::new(&graph, &targets, shapes, sizes);
     let placement = Placement::of(&graph);
-    let cost = |_| OpCost { seconds: 1e-3, workspace_bytes: 0 };
+    let cost = |_| OpCost { seconds: 1e-3, ..OpCost::default() };
     let outline = Outline::new(&analysis, &placement, cost).unwrap();
     let program = Program::new(&outline, &Draft::default());
     let mut course = Course::new(&outline, &program, frugal(&program), 1e-6);
