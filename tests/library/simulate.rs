@@ -15,8 +15,8 @@ use tf_lms::proto::tensorflow::TensorProto;
 use tf_lms::proto::tensorflow::attr_value::{ListValue, Value};
 use tf_lms::shape::{Shapes, Sizes};
 use tf_lms::simulate::{
-    Allocator, CHUNK_BYTES, Machine, NoObserver, Observer, OpCost, Origin, Outline, Program, Scenario,
-    floors, simulate, simulate_in,
+    Allocator, CHUNK_BYTES, Holder, Machine, NoObserver, Observer, OpCost, Origin, Outline, Program,
+    Scenario, floors, simulate, simulate_in,
 };
 use tf_lms::tune::Judge;
 
@@ -225,6 +225,38 @@ fn scratch_is_taken_piece_by_piece() {
         prop_assert_eq!(wanted(peak), None);
         prop_assert_eq!(wanted(peak - CHUNK_BYTES), Some(CHUNK_BYTES));
         prop_assert_eq!(wanted(peak - 2 * CHUNK_BYTES), Some(3 * CHUNK_BYTES));
+        Ok(())
+    });
+    checked.unwrap();
+}
+
+/// Where memory runs out, a piece is told by what was written into it last: what it was taken for may be long gone.
+#[test]
+fn pieces_are_told_by_what_is_in_them() {
+    let mut nodes = Nodes::default();
+    let float = || [("T", attr_type(1))];
+    nodes.placeholder("x", &[4096, 1]);
+    nodes.placeholder("y", &[1, 4096]);
+    nodes.add("first", "Neg", &["x"], &float()).declares("first", &[4096, 1]);
+    nodes.add("second", "Relu", &["first"], &float()).declares("second", &[4096, 1]);
+    nodes.add("large", "MatMul", &["second", "y"], &float()).declares("large", &[4096, 4096]);
+    nodes.add(lms_testing::random_graph::TRAIN_OP, "NoOp", &["^large"], &[]);
+    let checked = with_outline_of(nodes.graph().encode_to_vec(), |outline| {
+        let graph = outline.analysis().graph;
+        let program = Program::new(outline, &Draft::default());
+        let shortage = simulate(&program, &machine(vec![1 << 20]), &mut NoObserver).unwrap_err();
+        let held = shortage.pieces.iter().filter_map(|piece| match piece.holder {
+            Holder::Tensor(tensor) => Some(program.origin(program.maker(tensor))),
+            Holder::Nobody | Holder::Other => None,
+        });
+        let mut names: Vec<&str> = held
+            .filter_map(|origin| match origin {
+                Origin::Op(node) => Some(graph.name(node)),
+                _ => None,
+            })
+            .collect();
+        names.sort_unstable();
+        prop_assert_eq!(names, ["second"]);
         Ok(())
     });
     checked.unwrap();

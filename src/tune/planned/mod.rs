@@ -18,6 +18,8 @@
 mod decide;
 mod search;
 mod settings;
+#[cfg(test)]
+mod testing;
 mod timeline;
 mod waits;
 

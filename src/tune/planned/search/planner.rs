@@ -306,43 +306,30 @@ impl Reserve {
 mod tests {
     use super::*;
     use crate::cost::DeviceProfile;
-    use crate::format::{ReadOptions, Source};
-    use crate::graph::Graph;
-    use crate::ops::OpRegistry;
-    use crate::order::Placement;
-    use crate::plan::Analysis;
-    use crate::shape::{Shapes, Sizes};
-    use crate::simulate::{Holder, Machine, OpCost, Outline, Piece};
+    use crate::simulate::{Holder, Machine, Piece};
     use crate::tune::planned::decide::{Chains, Leaving};
     use crate::tune::planned::search::starts::Schedule;
+    use crate::tune::planned::testing::with_outline;
     use crate::tune::planned::timeline::frugal;
 
     /// A plan for a network in a part of the memory that it takes, with second runs.
     fn with_plan(check: impl FnOnce(&Planner, &Judge, (&Draft, &Residence))) {
-        let path = format!("{}/testdata/deeplabv3plus_65_b2.meta", env!("CARGO_MANIFEST_DIR"));
-        let model = Source::Path(path.into()).read(&ReadOptions::default()).unwrap();
-        let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
-        let targets: Vec<NodeId> = graph.node_ids().filter(|&node| graph.name(node) == "train").collect();
-        let shapes = Shapes::declared(&graph);
-        let sizes = Sizes::of(&graph, &shapes).unwrap();
-        let analysis = Analysis::new(&graph, &targets, shapes, sizes);
-        let placement = Placement::of(&graph);
-        let cost = |_| OpCost { seconds: 1e-5, ..OpCost::default() };
-        let outline = Outline::new(&analysis, &placement, cost).unwrap();
-        let program = Program::new(&outline, &Draft::default());
-        let machine = Machine::new(DeviceProfile::built_in("v100-pcie3").unwrap(), 1, vec![320 << 20]);
-        let judge = Judge::new(&outline, &machine);
-        let planner = Planner::new(&judge, &tflms::Parameters::default(), &program, frugal(&program));
-        let point = Point::new(Parameters {
-            schedule: Schedule::Frugal,
-            fill: 0.8,
-            early_fill: 0.8,
-            recompute_below: 1.0,
-            chains: Chains::Long,
-            leaving: Leaving::Furthest,
+        with_outline("deeplabv3plus_65_b2", 1e-5, |outline| {
+            let program = Program::new(outline, &Draft::default());
+            let machine = Machine::new(DeviceProfile::built_in("v100-pcie3").unwrap(), 1, vec![320 << 20]);
+            let judge = Judge::new(outline, &machine);
+            let planner = Planner::new(&judge, &tflms::Parameters::default(), &program, frugal(&program));
+            let point = Point::new(Parameters {
+                schedule: Schedule::Frugal,
+                fill: 0.8,
+                early_fill: 0.8,
+                recompute_below: 1.0,
+                chains: Chains::Long,
+                leaving: Leaving::Furthest,
+            });
+            let (draft, residence) = planner.plan(&judge, &point).unwrap();
+            check(&planner, &judge, (&draft, &residence));
         });
-        let (draft, residence) = planner.plan(&judge, &point).unwrap();
-        check(&planner, &judge, (&draft, &residence));
     }
 
     /// What stays may lie in the way of something large though a second run is to read it: then it leaves all the same.

@@ -3,34 +3,21 @@
 use fastrand::Rng;
 
 use super::*;
-use crate::format::{ReadOptions, Source};
-use crate::graph::Graph;
-use crate::ops::OpRegistry;
-use crate::order::Placement;
-use crate::plan::{Analysis, Draft, OrderReason};
-use crate::shape::{Shapes, Sizes};
-use crate::simulate::{OpCost, Outline, Program};
+use crate::plan::{Draft, OrderReason};
+use crate::simulate::Program;
 use crate::tune::planned::decide::draft;
+use crate::tune::planned::testing::with_outline;
 use crate::tune::planned::timeline::frugal;
 
 /// Nothing leaves yet in a step of a small network, where buffers of so many bytes are small.
 fn with_residence(file: &str, small_bytes: u64, check: impl FnOnce(Residence)) {
-    let path = format!("{}/testdata/{file}.meta", env!("CARGO_MANIFEST_DIR"));
-    let model = Source::Path(path.into()).read(&ReadOptions::default()).unwrap();
-    let graph = Graph::of_model(&model, OpRegistry::builtin()).unwrap();
-    let targets: Vec<NodeId> = graph.node_ids().filter(|&node| graph.name(node) == "train").collect();
-    assert!(!targets.is_empty());
-    let shapes = Shapes::declared(&graph);
-    let sizes = Sizes::of(&graph, &shapes).unwrap();
-    let analysis = Analysis::new(&graph, &targets, shapes, sizes);
-    let placement = Placement::of(&graph);
-    let cost = |_| OpCost { seconds: 1e-3, ..OpCost::default() };
-    let outline = Outline::new(&analysis, &placement, cost).unwrap();
-    let program = Program::new(&outline, &Draft::default());
-    let mut course = Course::new(&outline, &program, frugal(&program), 1e-6);
-    course.small_bytes = small_bytes;
-    let (holds, updates) = (Holds::new(&course, 0), Updates::new(&course));
-    check(Residence::new(&course, &holds, &updates));
+    with_outline(file, 1e-3, |outline| {
+        let program = Program::new(outline, &Draft::default());
+        let mut course = Course::new(outline, &program, frugal(&program), 1e-6);
+        course.small_bytes = small_bytes;
+        let (holds, updates) = (Holds::new(&course, 0), Updates::new(&course));
+        check(Residence::new(&course, &holds, &updates));
+    });
 }
 
 /// The gaps in which buffers can leave.
