@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap as HashMap;
 
 use super::Step;
-use super::ordered::free_effects;
+use super::ordered::{draws_random_numbers, free_effects};
 use crate::graph::{Graph, NodeId};
 use crate::ops::{Fact, Flow};
 
@@ -14,8 +14,9 @@ use crate::ops::{Fact, Flow};
 /// of a queue. And since B is behind all updates that A is behind, it reads no variable on another side of an update than before. Chains of
 /// such edges are of the same kind.
 ///
-/// What comes of constants alone nobody has to run to know: zeros in the place of a branch that is not taken, which are best made late. Such an
-/// op has the effects here that all have in common who need it.
+/// What comes of constants alone nobody has to run to know: zeros in the place of a branch that is not taken, which are best made late. Nor does
+/// anybody run by itself what is drawn at random and comes of nothing else: the mask of a dropout, which TensorFlow would make when the step
+/// begins, with those of all other layers. Such an op has the effects here that all have in common who need it.
 ///
 /// Besides, who only wants to see a variable feeds nothing: what reads one waits for nothing that must be fed, and for nothing that may be
 /// made to wait for that.
@@ -83,10 +84,12 @@ impl Effects {
                 set_of[node.index()] = set;
             }
         }
-        let is_constant = constant(graph);
-        for &node in graph.topological().iter().rev().filter(|node| is_constant[node.index()]) {
+        let comes_of_nothing = coming_of_nothing(graph);
+        for &node in graph.topological().iter().rev().filter(|node| comes_of_nothing[node.index()]) {
             let after = graph.successors(node).map(|next| set_of[next.index()]);
-            set_of[node.index()] = after.reduce(|one, other| sets.intersection(one, other)).unwrap_or(EMPTY);
+            if let Some(common) = after.reduce(|one, other| sets.intersection(one, other)) {
+                set_of[node.index()] = common;
+            }
         }
         Effects { set_of, is_final, words: sets.words, bits: sets.bits, shows_variable }
     }
@@ -112,18 +115,17 @@ impl Effects {
     }
 }
 
-/// For each node whether it has no state, and comes of none and of nothing that is fed.
-fn constant(graph: &Graph) -> Vec<bool> {
-    let mut is_constant = vec![false; graph.len()];
+/// For each node whether it comes of no state, but for a generator that draws for it alone, and of nothing that is fed.
+fn coming_of_nothing(graph: &Graph) -> Vec<bool> {
+    let mut comes_of_nothing = vec![false; graph.len()];
     for &node in graph.topological() {
         let op = graph.op(node);
         let mut before = graph.predecessors(node);
-        is_constant[node.index()] = !op.is_stateful()
-            && !op.has_effect()
-            && !op.facts().has(Fact::Fed)
-            && before.all(|from| is_constant.get(from.index()) == Some(&true));
+        let has_state = op.is_stateful() || op.has_effect() || op.facts().has(Fact::Fed);
+        comes_of_nothing[node.index()] = (!has_state || draws_random_numbers(op.name()))
+            && before.all(|from| comes_of_nothing.get(from.index()) == Some(&true));
     }
-    is_constant
+    comes_of_nothing
 }
 
 /// For each node whether it needs a placeholder.
@@ -248,6 +250,18 @@ mod tests {
         node { name: "e" op: "Mul" input: "behind" input: "zeros" attr { key: "T" value { type: DT_FLOAT } } }
         node { name: "behind" op: "Relu" input: "c" input: "^count" attr { key: "T" value { type: DT_FLOAT } } }
         node { name: "count" op: "AssignSubVariableOp" input: "v" input: "c" attr { key: "dtype" value { type: DT_FLOAT } } }
+        node {
+          name: "drawn" op: "RandomUniform" input: "size"
+          attr { key: "T" value { type: DT_INT32 } } attr { key: "dtype" value { type: DT_FLOAT } }
+        }
+        node { name: "mask" op: "Relu" input: "drawn" attr { key: "T" value { type: DT_FLOAT } } }
+        node { name: "f" op: "Mul" input: "c" input: "mask" attr { key: "T" value { type: DT_FLOAT } } }
+        node {
+          name: "shown" op: "RandomUniform" input: "size"
+          attr { key: "T" value { type: DT_INT32 } } attr { key: "dtype" value { type: DT_FLOAT } }
+        }
+        node { name: "g" op: "Mul" input: "c" input: "shown" attr { key: "T" value { type: DT_FLOAT } } }
+        node { name: "look" op: "Relu" input: "shown" attr { key: "T" value { type: DT_FLOAT } } }
     "#;
 
     #[test]
@@ -264,6 +278,9 @@ mod tests {
         assert!(may_wait("c", "a") && may_wait("b", "c") && may_wait("update", "noise"));
         // Another random number, another update.
         assert!(!may_wait("a", "noise") && !may_wait("a", "b"));
+        // A mask may come as late as who reads it, if nobody else asks for it.
+        assert!(may_wait("drawn", "c") && may_wait("mask", "c") && !may_wait("drawn", "behind"));
+        assert!(!may_wait("shown", "c") && !may_wait("look", "c") && may_wait("look", "shown"));
         // To see a variable nothing must be fed.
         assert!(!may_wait("read", "a") && !may_wait("v", "a") && may_wait("read", "v"));
         assert!(may_wait("zeros", "a") && !may_wait("read", "zeros"));

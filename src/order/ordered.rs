@@ -40,12 +40,15 @@ pub(super) fn free_effects(graph: &Graph, step: &Step) -> Vec<bool> {
 
 /// Whether an op's effect is on itself alone: a generator's next numbers, or what is told to a person.
 fn is_of_its_own(op: &str) -> bool {
+    draws_random_numbers(op) || matches!(op, "Assert" | "PrintV2")
+}
+
+/// Whether an op has a generator of its own, and gives that one's next numbers.
+pub(super) fn draws_random_numbers(op: &str) -> bool {
     matches!(
         op,
-        "Assert"
-            | "Multinomial"
+        "Multinomial"
             | "ParameterizedTruncatedNormal"
-            | "PrintV2"
             | "RandomGamma"
             | "RandomPoisson"
             | "RandomPoissonV2"

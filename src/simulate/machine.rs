@@ -82,6 +82,12 @@ impl Machine {
         Machine { whole_memory: memory.clone(), memory, ..self.clone() }
     }
 
+    /// The same with this part of the memory.
+    pub fn with_part_of_memory(&self, part: f64) -> Machine {
+        let part_of = |memory: &[u64]| memory.iter().map(|&bytes| (bytes as f64 * part) as u64).collect();
+        Machine { memory: part_of(&self.memory), whole_memory: part_of(&self.whole_memory), ..self.clone() }
+    }
+
     /// The same with memory that another allocator hands out.
     pub fn with_allocator(self, allocator: Allocator) -> Machine {
         Machine { allocator, ..self }

@@ -77,6 +77,14 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// The same judge of plans for the same graph on another machine.
+    pub fn on<'b>(&self, machine: &'b Machine) -> Judge<'b>
+    where
+        'a: 'b,
+    {
+        Judge { machine, endured: None, simulations: 0, ..self.clone() }
+    }
+
     /// Counts simulations of another judge as its own.
     pub fn add_simulations(&mut self, other: u32) {
         self.simulations += other;

@@ -5,7 +5,8 @@
 //! element, the next state of a random generator. A file does not say what somebody will fetch. So the rule is asked of each node
 //! of the original graph, with nothing given: of the ops with an effect it needs the same ones in both graphs.
 //!
-//! What comes of constants alone is left out: nobody has to run it to know what it gives.
+//! What comes of constants alone is left out: nobody has to run it to know what it gives. So is what random numbers are drawn for that come of
+//! nothing else, as the mask of a dropout: nobody runs that by itself. Who reads it is asked.
 //!
 //! Placeholders are asked about for those who only want to see a variable: what reads one, and needed nothing to be fed, needs nothing now.
 //! What else has no effect is `new_work`'s: placeholders of others, and variables that must be initialized.
@@ -15,6 +16,7 @@
 
 use super::graph::{Graph, NodeId};
 use super::op_facts::may_write_refs;
+use super::ordered::DRAWING;
 use super::report::{Report, ViolationKind};
 use crate::ops::OpInfo;
 
@@ -37,11 +39,11 @@ pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], is_shown: Option<&[bool
         before: vec![0; order.len()],
         after: vec![0; order.len()],
     };
-    let is_constant = constant(graph, order);
+    let comes_of_nothing = coming_of_nothing(graph, order);
     for batch in effects.chunks(64) {
         sweep.run(batch);
         let differs =
-            |node: NodeId, before, after| if is_constant[node as usize] { 0 } else { before ^ after };
+            |node: NodeId, before, after| if comes_of_nothing[node as usize] { 0 } else { before ^ after };
         sweep.compare(batch, differs, report);
     }
     for batch in fed.chunks(64) {
@@ -55,17 +57,18 @@ pub(super) fn check(graph: &Graph<'_>, order: &[NodeId], is_shown: Option<&[bool
     }
 }
 
-/// For each original node whether it comes of constants alone.
-fn constant(graph: &Graph<'_>, order: &[NodeId]) -> Vec<bool> {
-    let mut is_constant = vec![false; order.len()];
+/// For each original node whether it comes of constants alone, and of random numbers that are drawn for it.
+fn coming_of_nothing(graph: &Graph<'_>, order: &[NodeId]) -> Vec<bool> {
+    let mut comes_of_nothing = vec![false; order.len()];
     for &node in order.iter().filter(|&&node| graph.is_original(node)) {
-        let facts = graph.op(node);
-        let comes_of_more = facts.has_effect || facts.rests_on_state || facts.is_variable;
-        is_constant[node as usize] = !comes_of_more
-            && graph.nodes.op(node as usize) != "PlaceholderWithDefault"
-            && graph.original_sources(node).all(|from| is_constant[from as usize]);
+        let (facts, op) = (graph.op(node), graph.nodes.op(node as usize));
+        let changes_more = facts.has_effect && !DRAWING.contains(&op);
+        let comes_of_more = changes_more || facts.rests_on_state || facts.is_variable;
+        comes_of_nothing[node as usize] = !comes_of_more
+            && op != "PlaceholderWithDefault"
+            && graph.original_sources(node).all(|from| comes_of_nothing[from as usize]);
     }
-    is_constant
+    comes_of_nothing
 }
 
 /// Whether a node gives a variable's value to whoever asks.

@@ -82,7 +82,8 @@ struct Pair {
 fn is_understood(graph: &Graph<'_>, node: NodeId) -> bool {
     let facts = graph.op(node);
     let op = graph.nodes.op(node as usize);
-    !facts.runs_function && (!facts.has_effect || is_update(op) || OF_ITSELF.contains(&op))
+    !facts.runs_function
+        && (!facts.has_effect || is_update(op) || DRAWING.contains(&op) || TELLING.contains(&op))
 }
 
 /// Ops that change a variable whose handle they take, and nothing besides.
@@ -102,12 +103,10 @@ const UPDATES: &[&str] = &[
     "RngSkip",
 ];
 
-/// Ops that change a state of their own which no other op sees, or tell somebody something.
-const OF_ITSELF: &[&str] = &[
-    "Assert",
+/// Ops with a generator of their own, which no other op sees.
+pub(super) const DRAWING: &[&str] = &[
     "Multinomial",
     "ParameterizedTruncatedNormal",
-    "PrintV2",
     "RandomGamma",
     "RandomPoisson",
     "RandomPoissonV2",
@@ -117,6 +116,9 @@ const OF_ITSELF: &[&str] = &[
     "RandomUniformInt",
     "TruncatedNormal",
 ];
+
+/// Ops that tell somebody something.
+const TELLING: &[&str] = &["Assert", "PrintV2"];
 
 /// Whether an op gives the handle that it takes.
 fn is_handed_on(graph: &Graph<'_>, node: NodeId) -> bool {

@@ -85,6 +85,10 @@ pub struct Planned {
 /// How many times longer than with our own plan a step may be with thresholds that are still worth to be improved.
 const WORTH_IMPROVING: f64 = 1.25;
 
+/// The parts of the memory that are planned for, one after the other, where no plan is found for all of it. What fits is not monotone in the
+/// memory: with less of it, other buffers leave, and what stays lies elsewhere.
+const LESS_MEMORY: [f64; 2] = [0.95, 0.9];
+
 /// A step that is shorter by less than this part of it is not clearly faster.
 const CLEARLY: f64 = 5e-3;
 
@@ -173,9 +177,21 @@ impl Planned {
         search(&stages, judge)
     }
 
-    /// The best plan that is no one's of thresholds.
+    /// The best plan that is no one's of thresholds; if none is found, the best for a little less memory that fits.
     fn find_own(&self, judge: &mut Judge) -> Option<Found> {
-        self.with_own(judge, |stages, judge| stages.best(judge)).map(found)
+        let best = |judge: &mut Judge| self.with_own(judge, |stages, judge| stages.best(judge)).map(found);
+        best(judge).or_else(|| {
+            LESS_MEMORY.into_iter().find_map(|part| {
+                let machine = judge.machine().with_part_of_memory(part);
+                let mut of_less = judge.on(&machine);
+                let found = best(&mut of_less);
+                judge.add_simulations(of_less.simulations());
+                let found = found?;
+                judge.endures_being_chosen(&found.draft).ok()?;
+                let outcome = judge.judge(&found.draft).ok()?;
+                Some(Found { outcome, ..found })
+            })
+        })
     }
 }
 

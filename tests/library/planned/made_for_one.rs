@@ -68,6 +68,49 @@ fn what_returns_later_is_made_again_on_the_way() {
     with_outline(&model, &["back"], check).unwrap();
 }
 
+/// A chain on a GPU, each op of which reads random numbers that nothing else is needed for: dropouts of a fixed batch.
+fn with_masks(layers: usize) -> Vec<u8> {
+    const SHAPE: &[i64] = &[64, 64];
+    let float = || type_value(DataType::FLOAT);
+    let mut builder = GraphBuilder::default();
+    let fed = vec![("dtype", float()), ("shape", Value::Shape(shape_proto(SHAPE)))];
+    let mut last = builder.add("Placeholder", &[], fed, &[SHAPE]);
+    let size = TensorProto {
+        dtype: DataType::INT32.number(),
+        tensor_shape: Some(shape_proto(&[2])),
+        int_val: vec![64, 64],
+        ..TensorProto::default()
+    };
+    let int = || type_value(DataType::INT32);
+    let size = builder.add("Const", &[], vec![("dtype", int()), ("value", Value::Tensor(size))], &[&[2]]);
+    builder.device = "/device:GPU:0".to_string();
+    for _ in 0..layers {
+        let mask = builder.add("RandomUniform", &[&size], vec![("T", int()), ("dtype", float())], &[SHAPE]);
+        last = builder.add("Mul", &[&last, &mask], vec![("T", float())], &[SHAPE]);
+    }
+    if let Some(last) = builder.nodes.last_mut() {
+        last.name = "end".to_string();
+    }
+    builder.encode()
+}
+
+/// TensorFlow draws all random numbers when a step begins; with a plan they wait for the layer that reads them.
+#[test]
+fn masks_wait_for_their_layers() {
+    let model = Model::from_bytes("masks", with_masks(10), &ReadOptions::default()).unwrap();
+    let check = |outline: &Outline| {
+        // Of ten masks and what is made with them, four fit.
+        let budget = machine(vec![64 * 64 * 4 * 4]);
+        let mut judge = Judge::new(outline, &budget);
+        assert!(judge.judge(&Draft::default()).is_err());
+        let found = planned(true).find(&mut judge).unwrap().expect("a plan");
+        assert_eq!(found.outcome.gpus[0].out_bytes, 0);
+        let plan = written(outline, found.draft);
+        carried_out(&model, outline.analysis().graph, &plan, &["end"]).unwrap();
+    };
+    with_outline(&model, &["end"], check).unwrap();
+}
+
 /// A long chain on a GPU, at the end of which a tensor is read that the host has from the start: fed, or computed there.
 fn with_late_input(op: &str, device: &str) -> (Vec<u8>, String) {
     const SHAPE: &[i64] = &[64, 64];
