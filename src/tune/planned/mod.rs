@@ -177,21 +177,22 @@ impl Planned {
         search(&stages, judge)
     }
 
-    /// The best plan that is no one's of thresholds; if none is found, the best for a little less memory that fits.
+    /// The best plan that is no one's of thresholds. Where that is hard to find, it may be one for a little less memory.
     fn find_own(&self, judge: &mut Judge) -> Option<Found> {
-        let best = |judge: &mut Judge| self.with_own(judge, |stages, judge| stages.best(judge)).map(found);
-        best(judge).or_else(|| {
-            LESS_MEMORY.into_iter().find_map(|part| {
-                let machine = judge.machine().with_part_of_memory(part);
-                let mut of_less = judge.on(&machine);
-                let found = best(&mut of_less);
-                judge.add_simulations(of_less.simulations());
-                let found = found?;
-                judge.endures_being_chosen(&found.draft).ok()?;
-                let outcome = judge.judge(&found.draft).ok()?;
-                Some(Found { outcome, ..found })
-            })
-        })
+        let best = |judge: &mut Judge| self.with_own(judge, |stages, judge| stages.best(judge));
+        let (reached, is_hard) = best(judge);
+        // More effort may find one all the same; but what less effort found is to be found with more of it too.
+        let for_less = LESS_MEMORY.into_iter().filter(|_| is_hard).find_map(|part| {
+            let machine = judge.machine().with_part_of_memory(part);
+            let mut of_less = judge.on(&machine);
+            let other = best(&mut of_less).0.map(found);
+            judge.add_simulations(of_less.simulations());
+            let other = other?;
+            judge.endures_being_chosen(&other.draft).ok()?;
+            let outcome = judge.judge(&other.draft).ok()?;
+            Some(Found { outcome, ..other })
+        });
+        reached.map(found).into_iter().chain(for_less).min_by_key(|found| search::rank(&found.outcome))
     }
 }
 

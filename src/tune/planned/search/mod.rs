@@ -25,6 +25,6 @@ use crate::tune::rank::{self, Rank};
 const STEP_PARTS: f64 = 5e2;
 
 /// What makes a plan better.
-fn rank(outcome: &Outcome) -> Rank {
+pub(super) fn rank(outcome: &Outcome) -> Rank {
     rank::rank(outcome, STEP_PARTS)
 }

@@ -43,12 +43,13 @@ pub(in crate::tune::planned) struct Stages<'a> {
 }
 
 impl Stages<'_> {
-    /// The best plan that is found with all effort.
+    /// The best plan that is found with all effort, and whether the parameters that serve most graphs led to none.
     ///
     /// What is found up to some effort is found with more of it too: who begins something goes on with it in the same way, and plans are
     /// changed only where a stage ends, which is the same place for all.
-    pub fn best(&self, judge: &mut Judge) -> Option<Reached> {
+    pub fn best(&self, judge: &mut Judge) -> (Option<Reached>, bool) {
         let mut others = self.bests_of_grids(judge, self.ways());
+        let is_hard = others.is_empty();
         // Each is better than those before it.
         let mut bests: Vec<Reached> = others.drain(..others.len().min(1)).collect();
         self.mend(judge, &mut bests);
@@ -84,7 +85,7 @@ impl Stages<'_> {
             round_seconds *= 2.0;
         }
         self.take_back(judge, &mut bests);
-        bests.pop()
+        (bests.pop(), is_hard)
     }
 
     /// Has the last of some plans, each of which is better than those before it, be one that endures being chosen: of them, or, if that is
