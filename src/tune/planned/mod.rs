@@ -181,7 +181,7 @@ impl Planned {
     fn find_own(&self, judge: &mut Judge) -> Option<Found> {
         let best = |judge: &mut Judge| self.with_own(judge, |stages, judge| stages.best(judge));
         let (reached, is_hard) = best(judge);
-        // More effort may find one all the same; but what less effort found is to be found with more of it too.
+        // More effort may find one for all of the memory all the same; one for less may be better.
         let for_less = LESS_MEMORY.into_iter().filter(|_| is_hard).find_map(|part| {
             let machine = judge.machine().with_part_of_memory(part);
             let mut of_less = judge.on(&machine);
