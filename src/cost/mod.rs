@@ -96,10 +96,10 @@ impl Costs {
             }
             if let Some(bytes) = measured.and_then(|ops| ops.scratch_bytes(graph.name(node))) {
                 // What was measured is what TensorFlow's allocator gave, which may be more than was asked for.
-                let has_rule = graph.op(node).facts().scratch().is_some();
-                costs.workspaces[index] = match has_rule {
-                    true => costs.workspaces[index].at_most(bytes),
-                    false => costs.workspaces[index].together(bytes),
+                let estimated = costs.workspaces[index];
+                costs.workspaces[index] = match graph.op(node).facts().scratch() {
+                    Some(_) => estimated.at_most(bytes),
+                    None => estimated.together(bytes),
                 };
             }
         }

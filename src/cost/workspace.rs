@@ -130,8 +130,7 @@ fn of_convolution(convolution: &Convolution, profile: &DeviceProfile) -> Workspa
     // As `LaunchConv2DOp` and its gradients take them.
     Workspace::in_pieces(match convolution.pass {
         Pass::Forward => [image, filter, map, scratch],
-        Pass::InputGradient => [filter, map, image, scratch],
-        Pass::FilterGradient => [filter, map, image, scratch],
+        Pass::InputGradient | Pass::FilterGradient => [filter, map, image, scratch],
     })
 }
 
